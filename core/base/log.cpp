@@ -130,9 +130,13 @@ Result<Log> Log::create(const LogOptions& options, std::string_view component,
   log.sinks_->text_descriptor = options.text_descriptor;
   log.component_ = component;
   if (!options.json_file.empty()) {
-    Result<FileDescriptor> file = open_file(options.json_file, O_WRONLY | O_APPEND | O_CREAT, 0644);
-    if (!file) return within("open the log", file.error());
-    log.sinks_->json = std::move(*file);
+    // Not open_file(): an existing log keeps the mode its owner gave it.
+    const int descriptor =
+        ::open(options.json_file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    if (descriptor < 0) {
+      return storage_error("open the log '" + options.json_file.string() + "'", errno);
+    }
+    log.sinks_->json = FileDescriptor(descriptor);
   }
   return log.with(context);
 }
