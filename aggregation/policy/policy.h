@@ -1,0 +1,164 @@
+// What an aggregation algorithm decides: how much work a facility gets, in which round an update
+// counts, when a round closes, and with which weights.
+//
+// A policy keeps no state. The engine owns the facts (who is enrolled, what arrived, predicted
+// waits, participation) and asks; the same question always has the same answer, so that a restart
+// by replay decides alike.
+//
+// Promises: weights are finite and ≥ 0; the order of the updates in an Aggregation depends on
+// their names alone (facility, base, id), never on the order of arrival.
+//
+// Thread safety: immutable after make_policy; all members may be called from any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "aggregation/policy/policy_config.h"
+#include "core/base/ids.h"
+
+namespace fedqueue {
+
+struct KnownFacility {
+  FacilityId id;
+  std::int64_t samples = 0;                // fixed at enrolment
+  std::optional<double> predicted_wait_s;  // q^
+  std::optional<double> step_seconds;      // c^
+  double overhead_s = 0;                   // o^
+  double participation = 1;                // m, as it was before this round
+  bool active = true;                      // enrolled and neither departed nor failed
+};
+
+struct WorkPlan {
+  std::int64_t local_steps = 1;
+  double learning_rate = 0;
+  double budget_s = 0;         // J
+  double deadline_wait_s = 0;  // D: a wait up to and including this is in time
+};
+
+struct Arrival {
+  UpdateId id;
+  FacilityId facility;
+  Version base = 0;
+  // Versions published since the base, at the time of the question. Recomputed from the round's
+  // version when weights are made, since a buffered update ages.
+  std::int64_t staleness = 0;
+  std::int64_t steps_assigned = 0;
+  std::int64_t steps_run = 0;
+  std::optional<double> queue_wait_s;
+  double deadline_wait_s = 0;  // D of the plan it was trained under
+  Version arrived_in = 0;      // the version at arrival
+};
+
+struct Admission {
+  enum class Kind { count, buffer, reject };
+  Kind kind = Kind::count;
+  bool late = false;
+  std::string reason;  // a sentence, for the log and the client
+};
+
+struct RoundState {
+  Version version = 0;                  // of the newest published model: g
+  std::vector<Arrival> counted;         // in the order of arrival
+  std::vector<Arrival> late;            // buffered, in the order of arrival
+  std::vector<FacilityId> outstanding;  // expected (see Policy::expects), not yet in
+  // Facilities the round counts on: enrolled, less those departed or failed in this round. The K
+  // of `published`.
+  std::int64_t enrolled = 0;
+  bool timer_fired = false;
+};
+
+struct CloseDecision {
+  bool close = false;
+  std::string reason;  // "all expected facilities are in", "timer", or what is still missing
+};
+
+struct WeightedUpdate {
+  UpdateId id;
+  FacilityId facility;
+  Version base = 0;
+  std::int64_t staleness = 0;
+  double weight = 0;
+  double staleness_factor = 1;  // s(τ); the χ of the participation
+};
+
+struct DroppedUpdate {
+  UpdateId id;
+  std::string reason;
+};
+
+struct Aggregation {
+  std::vector<WeightedUpdate> updates;  // in the fixed order: facility, base, id
+  std::vector<UpdateId> kept_late;      // stay in RoundState::late of the next round
+  std::vector<DroppedUpdate> dropped;   // never used: superseded, or grown too old
+  bool rebuild_models = false;          // average base + delta instead of adding deltas
+  bool unweighted_buffers = false;      // plain mean of buffers and integers, truncated
+  [[nodiscard]] bool empty() const { return updates.empty(); }
+};
+
+class Policy {
+ public:
+  virtual ~Policy() = default;
+
+  // The configuration with all defaults filled in.
+  [[nodiscard]] const PolicyConfig& config() const { return config_; }
+
+  // "fedavg", "fedqueue-published", "fedqueue-corrected".
+  [[nodiscard]] virtual std::string_view name() const = 0;
+
+  // True: base, steps, learning rate and deadline are fixed when the plan is given out. False: the
+  // segment is made, from the newest version, when the job has started (late binding).
+  [[nodiscard]] virtual bool pins_base_at_plan() const = 0;
+
+  // True: what comes next is told only after the version that holds the update is published.
+  // False: at once.
+  [[nodiscard]] virtual bool answers_after_publish() const = 0;
+
+  // True: no plan for a facility's next job before the version that holds its update is published.
+  [[nodiscard]] virtual bool holds_facility_until_publish() const = 0;
+
+  // How long a round stays open at most; absent: until everybody expected is in.
+  [[nodiscard]] std::optional<double> round_timer_s() const;
+
+  // The work for `self`'s next segment. `all` lists the enrolled facilities (with or without
+  // `self`, whose own entry is taken from the first argument). `time_limit_s` is the job's limit,
+  // or what is left of it; for a further segment in a running job set self.predicted_wait_s = 0.
+  [[nodiscard]] virtual WorkPlan plan(const KnownFacility& self, std::span<const KnownFacility> all,
+                                      std::optional<double> time_limit_s,
+                                      Version version) const = 0;
+
+  [[nodiscard]] virtual Admission admit(const Arrival& arrival, const RoundState& round) const = 0;
+  [[nodiscard]] virtual CloseDecision should_close(const RoundState& round) const = 0;
+
+  // The round's updates and weights. `facilities` lists all enrolled ones, active or not. Empty if
+  // nothing can be counted.
+  [[nodiscard]] virtual Aggregation aggregate(const RoundState& round,
+                                              std::span<const KnownFacility> facilities) const = 0;
+
+  // Whether an active facility still belongs to the round's expected set: its job has waited
+  // `waited_s` so far, or waited that long before it started.
+  [[nodiscard]] virtual bool expects(double waited_s, double deadline_wait_s) const = 0;
+
+  // m for a facility of which no round has been seen yet.
+  [[nodiscard]] double initial_participation(const KnownFacility& facility, double budget_s) const;
+
+  // m after the round that `aggregation` describes, for every enrolled facility.
+  [[nodiscard]] double participation_after(const KnownFacility& facility,
+                                           const Aggregation& aggregation) const;
+
+ protected:
+  explicit Policy(const PolicyConfig& config) : config_(config.effective()) {}
+
+ private:
+  PolicyConfig config_;
+};
+
+// REQUIRES: config.validate() succeeds.
+[[nodiscard]] std::unique_ptr<const Policy> make_policy(const PolicyConfig& config);
+
+}  // namespace fedqueue
