@@ -139,11 +139,11 @@ marked_processes() {
       grep -cE "^(FEDQUEUE_SANDBOX_CONF=|SLURM_JOB_?ID=)" || true)
     ((job > 0)) && alive "$pid" && printf '%s\n' "$pid"
   done < <(grep -lzxFs "SLURM_CONF=$conf" /proc/[0-9]*/environ 2>/dev/null)
-  for folder in $(grep -lx slurmstepd /proc/[0-9]*/comm 2>/dev/null); do
+  while read -r folder; do
     folder=${folder%/comm}
     [[ $(readlink "$folder/cwd" 2>/dev/null) == "${conf%/etc/slurm.conf}/log" ]] || continue
     alive "${folder#/proc/}" && printf '%s\n' "${folder#/proc/}"
-  done
+  done < <(grep -lx slurmstepd /proc/[0-9]*/comm 2>/dev/null)
   return 0
 }
 
