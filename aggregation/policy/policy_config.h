@@ -39,7 +39,8 @@ struct PolicyConfig {
   std::optional<std::int64_t> staleness_max;  // published: no cap; otherwise 4. −1: no cap
 
   // Planning.
-  double theta_s = 60;             // safety time (δ in the paper)
+  // Safety time (δ in the paper); absent: 60, or a tenth of t_sync if that is less.
+  std::optional<double> theta_s;
   std::optional<double> q_init_s;  // published: 2; otherwise unknown until observed
   double alpha_queue = 0.5;        // weight of the newest wait (also `beta_queue`)
   std::optional<WaitPredictorKind> wait_predictor;  // published: ewma; otherwise log_ewma
@@ -49,7 +50,8 @@ struct PolicyConfig {
   std::int64_t local_steps = 100;                   // of every segment under fedavg
   double lr_base = 0.01;
   std::optional<bool> scale_learning_rate;  // published: on; otherwise off
-  double walltime_margin_s = 60;            // left at the end of a job for the upload
+  // Left at the end of a job for the upload; absent: 60, or a tenth of the limit if that is less.
+  std::optional<double> walltime_margin_s;
   std::int64_t segments_per_job = 1;
 
   // Weights.
@@ -71,7 +73,8 @@ struct PolicyConfig {
   [[nodiscard]] Status validate() const;
 
   // The same with every optional filled in whose default is a value; what stays absent
-  // (`staleness_max`, `q_init_s`, `round_timer_s`) means no cap, unknown and no timer.
+  // (`staleness_max`, `q_init_s`, `round_timer_s`, `walltime_margin_s`) means no cap, unknown, no
+  // timer, and as said above.
   [[nodiscard]] PolicyConfig effective() const;
 
   // For one facility. The engine may replace q_init_s by the scheduler's own estimate.

@@ -1,0 +1,32 @@
+// FedAvg: synchronous rounds over the expected facilities, the same number of local steps for all.
+//
+// The baseline without any knowledge of queues. It adds the weighted deltas, which for updates of
+// the newest version is the same as averaging models.
+//
+// Thread safety: immutable.
+// Source: McMahan et al., arXiv 1602.05629.
+#pragma once
+
+#include "aggregation/policy/policy.h"
+
+namespace fedqueue {
+
+class FedAvg final : public Policy {
+ public:
+  explicit FedAvg(const PolicyConfig& config) : Policy(config) {}
+
+  [[nodiscard]] std::string_view name() const override { return "fedavg"; }
+  [[nodiscard]] bool pins_base_at_plan() const override { return false; }
+  [[nodiscard]] bool answers_after_publish() const override { return true; }
+  [[nodiscard]] bool holds_facility_until_publish() const override { return true; }
+  [[nodiscard]] WorkPlan plan(const KnownFacility& self, std::span<const KnownFacility> all,
+                              std::optional<double> time_limit_s, Version version) const override;
+  [[nodiscard]] Admission admit(const Arrival& arrival, const RoundState& round) const override;
+  [[nodiscard]] CloseDecision should_close(const RoundState& round) const override;
+  [[nodiscard]] Aggregation aggregate(const RoundState& round,
+                                      std::span<const KnownFacility> facilities) const override;
+  // However long its job waits: a synchronous round waits for everybody.
+  [[nodiscard]] bool expects(double waited_s, double deadline_wait_s) const override;
+};
+
+}  // namespace fedqueue

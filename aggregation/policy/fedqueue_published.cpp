@@ -1,0 +1,91 @@
+#include "aggregation/policy/fedqueue_published.h"
+
+#include <algorithm>
+#include <set>
+
+#include "aggregation/planning/work_budget.h"
+#include "aggregation/policy/round_rules.h"
+#include "aggregation/policy/round_selection.h"
+#include "aggregation/policy/round_weights.h"
+
+namespace fedqueue {
+namespace {
+
+double budget_s(const KnownFacility& facility, const PolicyConfig& config) {
+  BudgetInput input;
+  input.t_sync_s = config.t_sync_s;
+  input.safety_s = *config.theta_s;
+  input.predicted_wait_s = facility.predicted_wait_s ? facility.predicted_wait_s : config.q_init_s;
+  return work_budget_s(BudgetRule::published, input);
+}
+
+std::int64_t assigned_steps(const KnownFacility& facility, const PolicyConfig& config) {
+  return local_steps(budget_s(facility, config), facility.step_seconds, config.warm_up_steps);
+}
+
+// Facilities with anything in the round. The reference counts a reconnected client twice and then
+// loses one of its answers; here it counts once.
+std::int64_t facilities_in(const RoundState& round) {
+  std::set<FacilityId> facilities;
+  for (const Arrival& arrival : round.counted) facilities.insert(arrival.facility);
+  for (const Arrival& arrival : round.late) facilities.insert(arrival.facility);
+  return static_cast<std::int64_t>(facilities.size());
+}
+
+}  // namespace
+
+WorkPlan FedQueuePublished::plan(const KnownFacility& self, std::span<const KnownFacility> all,
+                                 std::optional<double>, Version) const {
+  WorkPlan plan;
+  plan.budget_s = budget_s(self, config());
+  plan.local_steps = assigned_steps(self, config());
+  plan.learning_rate = config().lr_base;
+  if (config().scale_learning_rate.value_or(true) && self.step_seconds) {
+    std::vector<std::int64_t> known{plan.local_steps};
+    for (const KnownFacility& other : all)
+      if (other.id != self.id && other.step_seconds)
+        known.push_back(assigned_steps(other, config()));
+    plan.learning_rate = scaled_learning_rate(config().lr_base, steps_min(known), plan.local_steps);
+  }
+  plan.deadline_wait_s = admission_deadline_s(
+      self.predicted_wait_s ? self.predicted_wait_s : config().q_init_s, config().alpha_admission,
+      config().t_sync_s, unknown_wait_deadline_s(config()));
+  return plan;
+}
+
+Admission FedQueuePublished::admit(const Arrival& arrival, const RoundState& round) const {
+  std::string reason = reason_to_reject(arrival, round.version, staleness_cap(config()));
+  if (!reason.empty()) return {Admission::Kind::reject, false, std::move(reason)};
+  if (!arrival.queue_wait_s || *arrival.queue_wait_s <= arrival.deadline_wait_s)
+    return {Admission::Kind::count, false, "counted"};
+  return {Admission::Kind::buffer, true,
+          "its job waited " + seconds_text(*arrival.queue_wait_s) + " s, longer than the " +
+              seconds_text(arrival.deadline_wait_s) + " s allowed; it counts in a later round"};
+}
+
+CloseDecision FedQueuePublished::should_close(const RoundState& round) const {
+  const std::int64_t in = facilities_in(round);
+  const auto usable =
+      static_cast<std::int64_t>(select_as_published(round, staleness_cap(config())).used.size());
+  const std::int64_t needed = std::max<std::int64_t>(1, config().quorum);
+  if (usable < needed)
+    return {false,
+            std::to_string(usable) + " of at least " + std::to_string(needed) + " updates are in"};
+  if (in >= round.enrolled) return {true, "all expected facilities are in"};
+  if (round.timer_fired) return {true, "timer"};
+  return {false,
+          std::to_string(in) + " of " + std::to_string(round.enrolled) + " facilities are in"};
+}
+
+Aggregation FedQueuePublished::aggregate(const RoundState& round,
+                                         std::span<const KnownFacility> facilities) const {
+  Aggregation result = weigh(select_as_published(round, staleness_cap(config())), round.version,
+                             facilities, config());
+  result.rebuild_models = true;
+  result.unweighted_buffers = true;
+  return result;
+}
+
+bool FedQueuePublished::expects(double, double) const { return true; }
+
+}  // namespace fedqueue
