@@ -1,0 +1,222 @@
+#include "spank_plugin/hooks.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace fedqueue::plugin {
+namespace {
+
+// The queue record on its way to the steps of a job.
+constexpr const char* record_carrier = "FED_RECORD";
+
+constexpr std::array record_variables = {
+    "FED_JOB_ID",       "FED_SUBMIT_TIME",   "FED_ELIGIBLE_TIME", "FED_START_TIME",
+    "FED_QUEUE_WAIT_S", "FED_RESTART_COUNT", "FED_TIME_LIMIT_S",  "FED_END_TIME",
+};
+
+void complain(SpankPort& port, const SiteSettings& site) {
+  for (const std::string& complaint : site.complaints) port.log_error(complaint);
+}
+
+void apply_site_defaults(Options& options, const SiteSettings& site) {
+  if (!options.has(OptionId::facility)) options.set(OptionId::facility, site.facility);
+  if (!options.has(OptionId::server)) options.set(OptionId::server, site.server);
+}
+
+// Digits between separators; false at anything else, including numbers too long for 64 bits.
+bool next_number(std::string_view& text, std::int64_t& value) {
+  std::size_t digits = 0;
+  value = 0;
+  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') {
+    if (++digits > 18) return false;
+    value = value * 10 + (text[digits - 1] - '0');
+  }
+  text.remove_prefix(std::min(digits + 1, text.size()));
+  return digits > 0;
+}
+
+void export_record(SpankPort& port, const QueueRecord& record) {
+  port.export_to_tasks("FED_SUBMIT_TIME", std::to_string(record.submit));
+  port.export_to_tasks("FED_ELIGIBLE_TIME", std::to_string(record.eligible));
+  port.export_to_tasks("FED_START_TIME", std::to_string(record.start));
+  port.export_to_tasks("FED_QUEUE_WAIT_S", std::to_string(queue_wait_s(record)));
+  port.export_to_tasks("FED_RESTART_COUNT", std::to_string(record.restarts));
+  if (!record.limit_s) return;
+  port.export_to_tasks("FED_TIME_LIMIT_S", std::to_string(*record.limit_s));
+  port.export_to_tasks("FED_END_TIME", std::to_string(record.start + *record.limit_s));
+}
+
+// The record the batch step handed on, if this is one of its job's steps and the same launch of it.
+std::optional<QueueRecord> inherited_record(SpankPort& port, std::uint32_t job_id) {
+  auto text = port.job_environment(record_carrier);
+  if (!text) text = port.carried(record_carrier);
+  if (!text) return std::nullopt;
+  auto record = record_from_text(*text, job_id);
+  if (record && port.restarts() && record->restarts != *port.restarts()) return std::nullopt;
+  return record;
+}
+
+// The batch step always asks: whatever it inherited belongs to another job or an earlier launch.
+// Other steps ask only if they are the job's first, so that it is one question per job.
+std::optional<QueueRecord> find_record(SpankPort& port, const SiteSettings& site) {
+  const auto job_id = port.job_id();
+  if (!job_id) return std::nullopt;
+  const StepKind kind = port.step_kind();
+  const bool starts_job = kind == StepKind::batch || kind == StepKind::interactive;
+  if (!starts_job) {
+    if (auto record = inherited_record(port, *job_id)) return record;
+  }
+  const bool first_node = port.node().value_or(0) == 0;
+  const bool may_ask = starts_job || (kind == StepKind::numbered && port.first_step());
+  if (!site.record || !first_node || !may_ask) return std::nullopt;
+  auto record = port.queue_record(*job_id);
+  if (!record) port.log_debug("the controller gave no queue record; the trainer asks for itself");
+  return record;
+}
+
+void hand_over_record(SpankPort& port, const SiteSettings& site) {
+  // Figures of the job this one was submitted from would be wrong here.
+  for (const char* name : record_variables) port.remove_from_tasks(name);
+  const auto record = find_record(port, site);
+  port.remove_from_tasks(record_carrier);
+  if (const auto job_id = port.job_id()) {
+    port.export_to_tasks("FED_JOB_ID", std::to_string(*job_id));
+    if (record) port.export_to_tasks(record_carrier, to_text(*job_id, *record));
+  }
+  if (record) {
+    export_record(port, *record);
+  } else if (const auto restarts = port.restarts()) {
+    port.export_to_tasks("FED_RESTART_COUNT", std::to_string(*restarts));
+  }
+}
+
+}  // namespace
+
+std::int64_t queue_wait_s(const QueueRecord& record) {
+  return std::max<std::int64_t>(0, record.start - std::max(record.submit, record.eligible));
+}
+
+std::string to_text(std::uint32_t job_id, const QueueRecord& record) {
+  const auto field = [](std::int64_t value) { return ":" + std::to_string(value); };
+  return std::to_string(job_id) + field(record.restarts) + field(record.submit) +
+         field(record.eligible) + field(record.start) + ":" +
+         (record.limit_s ? std::to_string(*record.limit_s) : "none");
+}
+
+std::optional<QueueRecord> record_from_text(std::string_view text, std::uint32_t job_id) {
+  if (std::count(text.begin(), text.end(), ':') != 5) return std::nullopt;
+  std::int64_t job = 0;
+  QueueRecord record;
+  for (std::int64_t* value :
+       {&job, &record.restarts, &record.submit, &record.eligible, &record.start}) {
+    const std::size_t colon = text.find(':');
+    std::string_view field = text.substr(0, colon);
+    if (!next_number(field, *value) || !field.empty()) return std::nullopt;
+    text.remove_prefix(colon + 1);
+  }
+  if (job != static_cast<std::int64_t>(job_id)) return std::nullopt;
+  if (text == "none") return record;
+  std::int64_t limit = 0;
+  if (!next_number(text, limit) || !text.empty()) return std::nullopt;
+  record.limit_s = limit;
+  return record;
+}
+
+void Hooks::init(SpankPort& port) const {
+  if (port.context() == Context::other) return;
+  for (const OptionText& text : option_texts) port.register_option(text);
+}
+
+void Hooks::option_given(OptionId id, const char* value) {
+  given_.set(id, value == nullptr ? "" : value);
+  if (given_.has(id)) {
+    if (given_empty_ == id) given_empty_.reset();
+  } else {
+    given_empty_ = id;
+  }
+}
+
+int Hooks::init_post_opt(SpankPort& port, int count, const char* const* arguments) const {
+  switch (port.context()) {
+    case Context::submit:
+    case Context::step_launch:
+      return submit(port, count, arguments);
+    case Context::compute:
+      compute(port, count, arguments);
+      return 0;
+    case Context::other:
+      return 0;
+  }
+  return 0;
+}
+
+int Hooks::submit(SpankPort& port, int count, const char* const* arguments) const {
+  // Inside a job that opted in, its values go on by themselves and hold over FEDQUEUE_*.
+  const bool inherited = port.carried(text_of(OptionId::run).carrier).has_value();
+  if (port.context() == Context::step_launch && inherited) {
+    // Under --export=NONE the step would not see the record the batch step was given.
+    if (const auto record = port.own_environment(record_carrier))
+      port.carry(record_carrier, *record);
+  }
+
+  Options options = given_;
+  const auto from_environment = port.own_environment(text_of(OptionId::run).environment);
+  if (from_environment && !from_environment->empty() && !inherited) {
+    for (const OptionText& text : option_texts) {
+      const auto value = port.own_environment(text.environment);
+      if (value && !options.has(text.id)) options.set(text.id, *value);
+    }
+  }
+  if (!options.any() && !given_empty_) return 0;
+
+  const SiteSettings site = parse_site_settings(count, arguments);
+  complain(port, site);
+  const bool only_refines = inherited && !options.has(OptionId::run);
+  if (!only_refines && options.has(OptionId::run)) apply_site_defaults(options, site);
+  Options checked = options;
+  if (only_refines) {
+    checked.set(OptionId::run, port.carried(text_of(OptionId::run).carrier).value_or(""));
+  }
+  Problem problem = given_empty_ ? check_text(*given_empty_, "") : check_texts(checked);
+  if (!problem) problem = resolve_paths(options);
+  if (problem) {
+    port.log_error(*problem);
+    return -1;
+  }
+  for (const OptionText& text : option_texts) {
+    if (options.has(text.id) && !port.carry(text.carrier, options.at(text.id))) {
+      port.log_error("--" + std::string(text.name) +
+                     " could not be handed to the job, because Slurm refused the variable; submit "
+                     "without --fed-* or ask the administrator.");
+      return -1;
+    }
+  }
+  return 0;
+}
+
+void Hooks::compute(SpankPort& port, int count, const char* const* arguments) const {
+  Options options;
+  for (const OptionText& text : option_texts) {
+    const auto carried = port.carried(text.carrier);
+    options.set(text.id, carried && !carried->empty() ? *carried : given_.at(text.id));
+  }
+  if (!options.any()) return;
+
+  const SiteSettings site = parse_site_settings(count, arguments);
+  complain(port, site);
+  apply_site_defaults(options, site);
+  port.remove_from_tasks("FED_ERROR");
+  for (const OptionText& text : option_texts) port.remove_from_tasks(text.exported);
+  if (const Problem problem = check_texts(options)) {
+    port.export_to_tasks("FED_ERROR", *problem);
+    return;
+  }
+  for (const OptionText& text : option_texts) {
+    if (options.has(text.id)) port.export_to_tasks(text.exported, options.at(text.id));
+  }
+  if (!site.min_poll_s.empty()) port.export_to_tasks("FED_POLL_MIN_S", site.min_poll_s);
+  hand_over_record(port, site);
+}
+
+}  // namespace fedqueue::plugin
