@@ -56,7 +56,7 @@ class Settings {
   [[nodiscard]] bool has(std::string_view name) const;
   // True if the user or the site said it, whatever the value.
   [[nodiscard]] bool given(std::string_view name) const;
-  // "built-in", "run.ini line 3", "FEDQUEUE_T_SYNC", "command line"; empty if unset.
+  // "built-in", "run.ini line 3", "FEDQUEUE_T_SYNC", "the command line"; empty if unset.
   [[nodiscard]] std::string origin(std::string_view name) const;
   // The user's names right below a prefix: names_under("facility") → {"site-a", "site-b"}.
   [[nodiscard]] std::vector<std::string> names_under(std::string_view prefix) const;

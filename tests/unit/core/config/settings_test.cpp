@@ -160,8 +160,6 @@ TEST_F(SettingsTest, RepeatedOptionsGatherWithinALayerAndReplaceLowerOnes) {
 }
 
 TEST_F(SettingsTest, TheSameKeyTwiceIsAnErrorThatNamesBothLines) {
-  user_file("t_sync = 1\n[tls]\nlisten = x\n[]\n");
-  EXPECT_THAT(failure(), HasSubstr("line 4"));
   user_file("t_sync = 1\nt-sync = 2\n");
   EXPECT_THAT(failure(), HasSubstr("in line 1 and in line 2"));
 }
