@@ -49,8 +49,7 @@ void export_record(SpankPort& port, const QueueRecord& record) {
 
 // The record the batch step handed on, if this is one of its job's steps and the same launch of it.
 std::optional<QueueRecord> inherited_record(SpankPort& port, std::uint32_t job_id) {
-  auto text = port.job_environment(record_carrier);
-  if (!text) text = port.carried(record_carrier);
+  const auto text = port.carried(record_carrier);
   if (!text) return std::nullopt;
   auto record = record_from_text(*text, job_id);
   if (record && port.restarts() && record->restarts != *port.restarts()) return std::nullopt;
@@ -79,10 +78,9 @@ void hand_over_record(SpankPort& port, const SiteSettings& site) {
   // Figures of the job this one was submitted from would be wrong here.
   for (const char* name : record_variables) port.remove_from_tasks(name);
   const auto record = find_record(port, site);
-  port.remove_from_tasks(record_carrier);
   if (const auto job_id = port.job_id()) {
     port.export_to_tasks("FED_JOB_ID", std::to_string(*job_id));
-    if (record) port.export_to_tasks(record_carrier, to_text(*job_id, *record));
+    if (record) port.carry_on(record_carrier, to_text(*job_id, *record));
   }
   if (record) {
     export_record(port, *record);
@@ -154,12 +152,6 @@ int Hooks::init_post_opt(SpankPort& port, int count, const char* const* argument
 int Hooks::submit(SpankPort& port, int count, const char* const* arguments) const {
   // Inside a job that opted in, its values go on by themselves and hold over FEDQUEUE_*.
   const bool inherited = port.carried(text_of(OptionId::run).carrier).has_value();
-  if (port.context() == Context::step_launch && inherited) {
-    // Under --export=NONE the step would not see the record the batch step was given.
-    if (const auto record = port.own_environment(record_carrier))
-      port.carry(record_carrier, *record);
-  }
-
   Options options = given_;
   const auto from_environment = port.own_environment(text_of(OptionId::run).environment);
   if (from_environment && !from_environment->empty() && !inherited) {

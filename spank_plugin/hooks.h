@@ -1,8 +1,8 @@
 // What the plugin does in each of Slurm's contexts, told against a small port instead of Slurm.
 //
 // Submit side (sbatch, salloc, srun): take the options from the command line, from the job we are
-// in, or from FEDQUEUE_*; check them; refuse the command if they are wrong; else hand them on as
-// job-control environment, which reaches the job whatever --export says.
+// in, or from FEDQUEUE_*; check them; refuse the command if they are wrong; else hand them on in a
+// way that reaches the job whatever --export says.
 // Compute side (slurmstepd): read them back, check them again, ask the controller once for the
 // job's queue record, and put both into the environment of the tasks. Nothing here ever fails a
 // job: a bad value becomes FED_ERROR, which the trainer reports. Everywhere: without --fed-*
@@ -47,9 +47,11 @@ class SpankPort {
   [[nodiscard]] virtual std::optional<std::string> own_environment(const char* name) = 0;
   virtual bool carry(const char* name, const std::string& value) = 0;
 
-  // Compute side. `carried` finds what `carry` sent.
+  // Both sides: what `carry` sent, or left in the environment of the job we are in.
   [[nodiscard]] virtual std::optional<std::string> carried(const char* name) = 0;
-  [[nodiscard]] virtual std::optional<std::string> job_environment(const char* name) = 0;
+
+  // Compute side. `carry_on` makes a value `carried` in every later step of this job.
+  virtual void carry_on(const char* name, const std::string& value) = 0;
   virtual void export_to_tasks(const char* name, const std::string& value) = 0;
   virtual void remove_from_tasks(const char* name) = 0;
   [[nodiscard]] virtual std::optional<std::uint32_t> job_id() = 0;

@@ -40,6 +40,8 @@ namespace {
 // Longer values than this are cut off by nothing: they are refused at submit time.
 constexpr std::size_t longest_value = 8192;
 
+constexpr const char* carrier_prefix = "SLURM_SPANK_";
+
 void log_failure(const char* hook, const char* why) { slurm_error("fedqueue: %s: %s", hook, why); }
 
 Hooks& hooks() {
@@ -126,23 +128,23 @@ class SlurmPort final : public SpankPort {
     return value == nullptr ? std::nullopt : std::optional<std::string>(value);
   }
 
+  // Job control reaches the batch step of sbatch whatever --export says. srun leaves it behind, but
+  // gives its steps every SLURM_* variable it has itself, also whatever --export says.
   bool carry(const char* name, const std::string& value) override {
-    return spank_job_control_setenv(spank_, name, value.c_str(), 1) == ESPANK_SUCCESS;
+    const std::string full = carrier_prefix + std::string(name);
+    return spank_job_control_setenv(spank_, name, value.c_str(), 1) == ESPANK_SUCCESS &&
+           (current_context() != Context::step_launch ||
+            setenv(full.c_str(), value.c_str(), 1) == 0);
   }
 
   std::optional<std::string> carried(const char* name) override {
-    const std::string full = std::string("SLURM_SPANK_") + name;
+    const std::string full = carrier_prefix + std::string(name);
     return current_context() == Context::compute ? job_environment(full.c_str())
                                                  : own_environment(full.c_str());
   }
 
-  std::optional<std::string> job_environment(const char* name) override {
-    std::vector<char> value(longest_value);
-    const spank_err_t rc = spank_getenv(spank_, name, value.data(), static_cast<int>(value.size()));
-    // A value too long for the buffer is handed on as it was cut: the checks refuse its length.
-    if (rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE) return std::nullopt;
-    value.back() = '\0';
-    return std::string(value.data());
+  void carry_on(const char* name, const std::string& value) override {
+    export_to_tasks((carrier_prefix + std::string(name)).c_str(), value);
   }
 
   void export_to_tasks(const char* name, const std::string& value) override {
@@ -186,6 +188,15 @@ class SlurmPort final : public SpankPort {
   void log_debug(const std::string& text) override { slurm_debug("fedqueue: %s", text.c_str()); }
 
  private:
+  std::optional<std::string> job_environment(const char* name) {
+    std::vector<char> value(longest_value);
+    const spank_err_t rc = spank_getenv(spank_, name, value.data(), static_cast<int>(value.size()));
+    // A value too long for the buffer is handed on as it was cut: the checks refuse its length.
+    if (rc != ESPANK_SUCCESS && rc != ESPANK_NOSPACE) return std::nullopt;
+    value.back() = '\0';
+    return std::string(value.data());
+  }
+
   std::optional<std::uint32_t> item(spank_item_t which) {
     std::uint32_t value = 0;
     if (spank_get_item(spank_, which, &value) != ESPANK_SUCCESS) return std::nullopt;
@@ -213,7 +224,12 @@ FEDQUEUE_EXPORT int slurm_spank_init_post_opt(spank_t spank, int count, char** a
   using namespace fedqueue::plugin;
   return guarded("init_post_opt", log_failure, [&] {
     SlurmPort port(spank);
-    return hooks().init_post_opt(port, count, arguments);
+    const int refused = hooks().init_post_opt(port, count, arguments);
+    // Slurm heeds a refusal only from plugins listed as "required", and this one should not be. The
+    // process is the user's own sbatch, salloc or srun, which has asked for nothing yet, and the
+    // user gave the options: so it ends here, as Slurm itself would end it.
+    if (refused != 0 && current_context() != Context::compute) exit(1);
+    return 0;
   });
 }
 
