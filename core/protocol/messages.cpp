@@ -235,6 +235,7 @@ void from_json(const json& in, UpdateAnswer& value) {
   value.reason = fields.text_or("reason", "");
   value.late = fields.flag_or("late", false);
   value.staleness = fields.integer_or("staleness", 0);
+  value.code = code_named(fields.text_or("code", "internal"));
   value.next = fields.at("next").get<Next>();
 }
 

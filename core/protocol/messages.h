@@ -132,6 +132,7 @@ enum class Disposition { counted, buffered, rejected };
 struct UpdateAnswer {
   UpdateId id;
   Disposition disposition = Disposition::counted;
+  Code code = Code::internal;  // rejected: the client's exit code
   std::string reason;
   bool late = false;
   std::int64_t staleness = 0;

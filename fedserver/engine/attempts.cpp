@@ -1,0 +1,235 @@
+// Jobs: registration, fencing, heartbeats, leases, and what an attempt does next.
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/assert.h"
+#include "fedserver/engine/engine.h"
+
+namespace fedqueue {
+namespace {
+
+Error finished_error(const std::string& reason) {
+  return {Code::run_finished, "the run is finished: " + reason, ""};
+}
+
+AttemptParts parts_of(const AttemptId& id) {
+  const Result<AttemptParts> parts = parse_attempt_id(id.str());
+  FEDQUEUE_ASSERT(parts.has_value());
+  return *parts;
+}
+
+}  // namespace
+
+// Why this launch must not train, or empty.
+std::string Engine::refusal_of_launch(const FacilityState& owner,
+                                      const JobRegistration& registration) const {
+  const auto found = owner.attempts.find(registration.attempt);
+  if (found != owner.attempts.end()) {
+    if (found->second.phase == AttemptPhase::fenced) {
+      return "attempt " + registration.attempt.str() + " was replaced by a later start of its job";
+    }
+    if (found->second.phase == AttemptPhase::relieved) {
+      return "another job of this facility has taken over";
+    }
+  }
+  const AttemptParts parts = parts_of(registration.attempt);
+  for (const auto& [other_id, other] : owner.attempts) {
+    const AttemptParts other_parts = parts_of(other_id);
+    if (other_parts.job_id == parts.job_id && other_parts.restart_count > parts.restart_count) {
+      return "job " + parts.job_id + " has been started again since (restart " +
+             std::to_string(other_parts.restart_count) + ")";
+    }
+  }
+  return {};
+}
+
+void Engine::on(const AttemptArrived& event) {
+  FacilityState* owner = facility(event.facility);
+  if (owner == nullptr) {
+    return answer(Error{Code::identity,
+                        "facility '" + event.facility.str() + "' is not enrolled in this run",
+                        "Ask the operator for a kit."});
+  }
+  if (!state_.finished.empty()) return answer(finished_error(state_.finished));
+  const std::string refusal = refusal_of_launch(*owner, event.registration);
+  if (!refusal.empty()) return answer(Error{Code::conflict, "register the job: " + refusal, ""});
+
+  const AttemptId& id = event.registration.attempt;
+  const auto found = owner->attempts.find(id);
+  if (found == owner->attempts.end() || found->second.token.empty()) {
+    start_attempt(event, *owner);
+  } else if (found->second.registration.nonce != event.registration.nonce) {
+    record(AttemptRelaunched{event.facility, id, event.registration.nonce, event.fresh_token});
+  }
+  answer(job_answer(event.facility, id));
+  consider_closing(false);
+}
+
+void Engine::start_attempt(const AttemptArrived& event, FacilityState& owner) {
+  const AttemptId& id = event.registration.attempt;
+  const AttemptParts parts = parts_of(id);
+  std::vector<AttemptId> older;
+  for (const auto& [other_id, other] : owner.attempts) {
+    const bool same_job = parts_of(other_id).job_id == parts.job_id;
+    if (other_id != id && same_job && other.phase != AttemptPhase::fenced)
+      older.push_back(other_id);
+  }
+  for (const AttemptId& other : older) {
+    record(AttemptFenced{event.facility, other,
+                         "job " + parts.job_id + " was started again as " + id.str()});
+  }
+  if (owner.assigned && *owner.assigned != id) {
+    record(AttemptRelieved{event.facility, *owner.assigned, "job " + id.str() + " took over"});
+  }
+  // The deadline of its plan, or what a plan would say now for a job submitted by hand.
+  double deadline_s = 0;
+  if (owner.plan && owner.plan->key == event.registration.plan_key) {
+    deadline_s = owner.plan->deadline_wait_s;
+  } else {
+    const WorkPlan work = policy_->plan(known(event.facility, owner), known_facilities(),
+                                        event.registration.queue.time_limit_s, state_.latest);
+    deadline_s = work.deadline_wait_s;
+  }
+  record(AttemptStarted{event.facility, event.registration, event.fresh_token, deadline_s});
+}
+
+JobAnswer Engine::job_answer(const FacilityId& facility_id, const AttemptId& id) {
+  JobAnswer reply;
+  reply.next = next_for(facility_id, id);
+  reply.token = state_.facilities.at(facility_id).attempts.at(id).token;
+  reply.heartbeat_s = config_.heartbeat_s;
+  reply.lease_s = config_.lease_s;
+  reply.training = config_.training;
+  return reply;
+}
+
+Next Engine::next_for(const FacilityId& facility_id, const AttemptId& id) {
+  const AttemptState& attempt = state_.facilities.at(facility_id).attempts.at(id);
+  Next next;
+  if (attempt.outstanding) {
+    next.kind = Next::Kind::segment;
+    next.segment = *attempt.outstanding;
+    next.reason = "as assigned before";
+    return next;
+  }
+  if (attempt.phase != AttemptPhase::assigned) {
+    next.reason = "this job has lost its place";
+    return next;
+  }
+  const bool waits_for_publish =
+      delivered(facility_id) || (state_.reducing && attempt.segments_done > 0);
+  if (attempt.segments_done >= policy_->config().segments_per_job) {
+    if (policy_->answers_after_publish() && waits_for_publish) {
+      next.kind = Next::Kind::wait;
+      next.wait_s = plan_retry_s();
+      next.reason = "round " + std::to_string(state_.latest + 1) + " is not published yet";
+      return next;
+    }
+    next.reason = "this job's segments are done";
+    return next;
+  }
+  if (waits_for_publish && (attempt.segments_done > 0 || policy_->holds_facility_until_publish())) {
+    next.kind = Next::Kind::wait;
+    next.wait_s = plan_retry_s();
+    next.reason = "round " + std::to_string(state_.latest + 1) + " already has this facility";
+    return next;
+  }
+  next.kind = Next::Kind::segment;
+  next.segment = make_segment(facility_id, attempt);
+  next.reason = "round " + std::to_string(state_.latest + 1);
+  record(SegmentAssigned{facility_id, id, next.segment});
+  return next;
+}
+
+Segment Engine::make_segment(const FacilityId& facility_id, const AttemptState& attempt) const {
+  Segment segment;
+  segment.index = attempt.segments_done + 1;
+  segment.base = state_.latest;
+  if (attempt.plan && attempt.segments_done == 0) {
+    segment.local_steps = attempt.plan->local_steps;
+    segment.learning_rate = attempt.plan->learning_rate;
+    if (attempt.plan->base >= 0) segment.base = attempt.plan->base;
+    return segment;
+  }
+  KnownFacility self = known(facility_id, state_.facilities.at(facility_id));
+  self.active = true;
+  if (attempt.segments_done > 0) self.predicted_wait_s = 0;
+  const WorkPlan work = policy_->plan(self, known_facilities(),
+                                      attempt.registration.queue.remaining_s, state_.latest);
+  segment.local_steps = work.local_steps;
+  segment.learning_rate = work.learning_rate;
+  return segment;
+}
+
+void Engine::on(const HeartbeatArrived& event) {
+  AttemptState* known_attempt = attempt(event.facility, event.attempt);
+  if (known_attempt == nullptr) {
+    return answer(Error{Code::not_found,
+                        "attempt " + event.attempt.str() + " has not registered with this run",
+                        ""});
+  }
+  HeartbeatAnswer reply;
+  if (known_attempt->phase == AttemptPhase::fenced) {
+    reply.state = HeartbeatAnswer::State::fenced;
+    reply.reason = "a later start of this job took over";
+  } else if (known_attempt->token != event.heartbeat.token) {
+    reply.state = HeartbeatAnswer::State::fenced;
+    reply.reason = "another launch of this attempt took over";
+  } else {
+    known_attempt->lease_until = now_ + from_seconds(config_.lease_s);
+    known_attempt->steps_done = event.heartbeat.steps_done;
+    if (known_attempt->phase == AttemptPhase::relieved) {
+      reply.state = HeartbeatAnswer::State::finish;
+      reply.reason = "another job of this facility took over";
+    } else if (!state_.finished.empty()) {
+      reply.state = HeartbeatAnswer::State::finish;
+      reply.reason = "the run is finished: " + state_.finished;
+    }
+  }
+  answer(std::move(reply));
+}
+
+void Engine::on(const AttemptLeft& event) {
+  FacilityState* owner = facility(event.facility);
+  if (owner == nullptr) {
+    return answer(Error{Code::identity,
+                        "facility '" + event.facility.str() + "' is not enrolled in this run", ""});
+  }
+  const auto found = owner->attempts.find(event.attempt);
+  if (found != owner->attempts.end()) {
+    if (!event.end.token.empty() && event.end.token != found->second.token) {
+      return answer(Error{Code::conflict,
+                          "another launch of attempt " + event.attempt.str() + " took over", ""});
+    }
+    if (found->second.phase == AttemptPhase::ended || found->second.phase == AttemptPhase::fenced) {
+      return;  // said before
+    }
+  }
+  if (!state_.finished.empty() && found == owner->attempts.end()) return;
+  end_attempt(event.facility, event.attempt, event.end.state, event.end.detail);
+  consider_closing(false);
+}
+
+void Engine::end_attempt(const FacilityId& facility_id, const AttemptId& id, std::string state,
+                         std::string detail) {
+  const FacilityState& owner = state_.facilities.at(facility_id);
+  const auto found = owner.attempts.find(id);
+  // A relieved attempt has a successor, so its end is no failure of the facility.
+  const bool failed =
+      state_.finished.empty() &&
+      (found == owner.attempts.end() ||
+       (found->second.outstanding && found->second.phase == AttemptPhase::assigned));
+  record(AttemptEnded{facility_id, id, std::move(state), std::move(detail), failed});
+}
+
+void Engine::expire_leases() {
+  for (auto& [id, owner] : state_.facilities) {
+    if (!owner.assigned) continue;
+    const AttemptId attempt_id = *owner.assigned;
+    if (owner.attempts.at(attempt_id).lease_until > now_) continue;
+    end_attempt(id, attempt_id, "LOST",
+                "no heartbeat for " + std::to_string(static_cast<int>(config_.lease_s)) + " s");
+  }
+}
+
+}  // namespace fedqueue

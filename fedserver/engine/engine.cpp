@@ -1,0 +1,232 @@
+#include "fedserver/engine/engine.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/base/assert.h"
+
+namespace fedqueue {
+
+const char* to_text(AttemptPhase phase) {
+  switch (phase) {
+    case AttemptPhase::assigned:
+      return "assigned";
+    case AttemptPhase::relieved:
+      return "relieved";
+    case AttemptPhase::fenced:
+      return "fenced";
+    case AttemptPhase::ended:
+      return "ended";
+  }
+  return "ended";
+}
+
+Engine::Engine(EngineConfig config)
+    : config_(std::move(config)), policy_(make_policy(config_.policy)) {}
+
+Step Engine::step(const Event& event, Instant now) {
+  FEDQUEUE_ASSERT(now >= now_);
+  Step step;
+  step.answer = Accepted{};
+  current_ = &step;
+  now_ = now;
+  std::visit([this](const auto& value) { on(value); }, event);
+  current_ = nullptr;
+  check_invariants();
+  return step;
+}
+
+void Engine::apply(const Fact& fact, Instant at) {
+  now_ = std::max(now_, at);
+  std::visit([this](const auto& value) { fold(value); }, fact);
+}
+
+void Engine::resumed(Instant now) {
+  now_ = std::max(now_, now);
+  for (auto& [id, facility] : state_.facilities) {
+    facility.contact_at = now_;
+    for (auto& [attempt_id, attempt] : facility.attempts) {
+      attempt.lease_until = now_ + from_seconds(config_.lease_s);
+    }
+  }
+  // A round whose timer ran out just before the server went down gets the same grace.
+  if (state_.timer_at) {
+    state_.timer_at = std::max(*state_.timer_at, now_ + from_seconds(config_.heartbeat_s));
+  }
+}
+
+std::vector<Action> Engine::pending() const {
+  std::vector<Action> actions;
+  if (state_.models.contains(state_.latest)) {
+    actions.push_back(LinkLatest{state_.models.at(state_.latest)});
+  }
+  if (state_.reducing) actions.push_back(start_reduce());
+  return actions;
+}
+
+std::optional<Instant> Engine::next_wakeup() const {
+  if (!state_.finished.empty()) return std::nullopt;
+  std::optional<Instant> next;
+  const auto at = [&](Instant instant) {
+    if (instant <= now_) instant = now_ + std::chrono::milliseconds(1);
+    next = next ? std::min(*next, instant) : instant;
+  };
+  if (state_.timer_at && !state_.reducing) at(*state_.timer_at);
+  if (state_.reduce_retry_at) at(*state_.reduce_retry_at);
+  if (config_.run_deadline_s > 0) at(Instant(from_seconds(config_.run_deadline_s)));
+  for (const auto& [id, facility] : state_.facilities) {
+    if (facility.assigned) at(facility.attempts.at(*facility.assigned).lease_until);
+    // A wait that passes its deadline, or a facility that falls silent, may close the round.
+    if (facility.plan) {
+      const Instant excused = facility.plan_at + from_seconds(facility.plan->deadline_wait_s) +
+                              std::chrono::milliseconds(1);
+      if (excused > now_) at(excused);
+    }
+    const Instant silent =
+        facility.contact_at + from_seconds(contact_timeout_s()) + std::chrono::milliseconds(1);
+    if (silent > now_) at(silent);
+  }
+  return next;
+}
+
+void Engine::record(Fact fact) {
+  FEDQUEUE_ASSERT(current_ != nullptr);
+  apply(fact, now_);
+  current_->facts.push_back(std::move(fact));
+}
+
+void Engine::act(Action action) { current_->actions.push_back(std::move(action)); }
+
+void Engine::answer(Answer answer) { current_->answer = std::move(answer); }
+
+FacilityState* Engine::facility(const FacilityId& id) {
+  const auto found = state_.facilities.find(id);
+  if (found == state_.facilities.end()) return nullptr;
+  found->second.contact_at = now_;
+  return &found->second;
+}
+
+AttemptState* Engine::attempt(const FacilityId& facility_id, const AttemptId& id) {
+  FacilityState* owner = facility(facility_id);
+  if (owner == nullptr) return nullptr;
+  const auto found = owner->attempts.find(id);
+  return found == owner->attempts.end() ? nullptr : &found->second;
+}
+
+bool Engine::delivered(const FacilityId& id) const {
+  const auto of_facility = [&](const UpdateId& update) {
+    return state_.decisions.at(update).facility == id;
+  };
+  return std::any_of(state_.counted.begin(), state_.counted.end(), of_facility) ||
+         std::any_of(state_.late.begin(), state_.late.end(), of_facility);
+}
+
+bool Engine::active(const FacilityState& facility) const {
+  return now_ - facility.contact_at <= from_seconds(contact_timeout_s());
+}
+
+KnownFacility Engine::known(const FacilityId& id, const FacilityState& facility) const {
+  KnownFacility view;
+  view.id = id;
+  view.samples = facility.samples;
+  view.predicted_wait_s = facility.waits.predicted_s();
+  view.step_seconds = facility.step_time.seconds();
+  view.overhead_s = facility.overhead.seconds().value_or(0);
+  view.participation = facility.participation.value_or(1);
+  view.active = active(facility) && !facility.failed;
+  return view;
+}
+
+std::vector<KnownFacility> Engine::known_facilities() const {
+  std::vector<KnownFacility> all;
+  for (const auto& [id, facility] : state_.facilities) all.push_back(known(id, facility));
+  return all;
+}
+
+Arrival Engine::arrival_of(const UpdateDecided& decision) const {
+  Arrival arrival;
+  arrival.id = decision.answer.id;
+  arrival.facility = decision.facility;
+  arrival.base = decision.metadata.base;
+  arrival.staleness = state_.latest - decision.metadata.base;
+  arrival.steps_assigned = decision.steps_assigned;
+  arrival.steps_run = decision.metadata.steps_run;
+  arrival.queue_wait_s = decision.queue_wait_s;
+  arrival.deadline_wait_s = decision.deadline_wait_s;
+  arrival.arrived_in = decision.arrived_in;
+  return arrival;
+}
+
+RoundState Engine::round_state(bool timer_fired) const {
+  RoundState round;
+  round.version = state_.latest;
+  round.timer_fired = timer_fired;
+  for (const UpdateId& id : state_.counted) {
+    round.counted.push_back(arrival_of(state_.decisions.at(id)));
+  }
+  for (const UpdateId& id : state_.late) {
+    round.late.push_back(arrival_of(state_.decisions.at(id)));
+  }
+  for (const auto& [id, facility] : state_.facilities) {
+    if (facility.failed || !active(facility)) continue;
+    ++round.enrolled;
+    if (delivered(id)) continue;
+    double waited_s = 0;
+    double deadline_s = 0;
+    if (facility.assigned) {
+      const AttemptState& attempt = facility.attempts.at(*facility.assigned);
+      waited_s = attempt.registration.queue.queue_wait_s.value_or(0);
+      deadline_s = attempt.deadline_wait_s;
+    } else if (facility.plan) {
+      waited_s = to_seconds(now_ - facility.plan_at);
+      deadline_s = facility.plan->deadline_wait_s;
+    }
+    if (policy_->expects(waited_s, deadline_s)) round.outstanding.push_back(id);
+  }
+  return round;
+}
+
+double Engine::plan_retry_s() const {
+  if (config_.plan_retry_s > 0) return config_.plan_retry_s;
+  return std::clamp(config_.policy.t_sync_s / 20, 0.5, 60.0);
+}
+
+double Engine::contact_timeout_s() const {
+  return config_.contact_timeout_s > 0 ? config_.contact_timeout_s : 3 * config_.policy.t_sync_s;
+}
+
+void Engine::arm_timer(Instant from) {
+  const std::optional<double> timer_s = policy_->round_timer_s();
+  state_.timer_at = timer_s ? std::optional(from + from_seconds(*timer_s)) : std::nullopt;
+}
+
+StartReduce Engine::start_reduce() const {
+  StartReduce action;
+  action.plan = *state_.reducing;
+  action.current = state_.models.at(action.plan.input_version);
+  if (action.plan.rebuild_models) {
+    for (const ReduceInput& input : action.plan.updates) {
+      action.bases[input.base] = state_.models.at(input.base);
+    }
+  }
+  return action;
+}
+
+void Engine::check_invariants() const {
+  std::set<UpdateId> seen;
+  for (const UpdateId& id : state_.counted) FEDQUEUE_ASSERT(seen.insert(id).second);
+  for (const UpdateId& id : state_.late) FEDQUEUE_ASSERT(seen.insert(id).second);
+  if (state_.reducing) {
+    FEDQUEUE_ASSERT(state_.reducing->input_version == state_.latest);
+    for (const ReduceInput& input : state_.reducing->updates) {
+      FEDQUEUE_ASSERT(seen.insert(input.id).second);
+    }
+  }
+  for (const auto& [id, facility] : state_.facilities) {
+    if (facility.assigned) {
+      FEDQUEUE_ASSERT(facility.attempts.at(*facility.assigned).phase == AttemptPhase::assigned);
+    }
+  }
+}
+
+}  // namespace fedqueue

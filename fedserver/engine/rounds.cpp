@@ -1,0 +1,144 @@
+// Rounds: when one closes, what it becomes, and what happens when nothing arrives.
+#include <algorithm>
+
+#include "core/base/assert.h"
+#include "fedserver/engine/engine.h"
+
+namespace fedqueue {
+namespace {
+
+constexpr double reduce_retry_longest_s = 60;
+
+}  // namespace
+
+void Engine::consider_closing(bool timer_fired) {
+  if (state_.reducing || !state_.finished.empty()) return;
+  const RoundState round = round_state(timer_fired);
+  const CloseDecision decision = policy_->should_close(round);
+  if (!decision.close) return;
+  const Aggregation aggregation = policy_->aggregate(round, known_facilities());
+  if (aggregation.empty()) return;
+  close_round(aggregation, decision.reason);
+}
+
+void Engine::close_round(const Aggregation& aggregation, const std::string& cause) {
+  ReduceStarted fact;
+  fact.input_version = state_.latest;
+  fact.cause = cause;
+  fact.kept_late = aggregation.kept_late;
+  fact.rebuild_models = aggregation.rebuild_models;
+  fact.unweighted_buffers = aggregation.unweighted_buffers;
+  for (const WeightedUpdate& update : aggregation.updates) {
+    fact.updates.push_back(
+        {update.id, update.facility, update.base, update.staleness, update.weight});
+  }
+  for (const KnownFacility& facility : known_facilities()) {
+    fact.participation[facility.id.str()] = policy_->participation_after(facility, aggregation);
+  }
+  record(std::move(fact));
+  for (const DroppedUpdate& dropped : aggregation.dropped) act(RemoveUpdate{dropped.id});
+  act(start_reduce());
+}
+
+void Engine::on(const ReduceFinished& event) {
+  if (!state_.reducing || event.model.version != state_.latest + 1) return;  // done before
+  std::vector<UpdateId> consumed;
+  for (const ReduceInput& input : state_.reducing->updates) consumed.push_back(input.id);
+  record(Published{event.model, event.step_norm});
+  act(LinkLatest{event.model});
+  for (UpdateId& id : consumed) act(RemoveUpdate{std::move(id)});
+  prune_models();
+  if (config_.rounds_max > 0 && state_.latest >= config_.rounds_max) {
+    record(RunFinished{"all " + std::to_string(config_.rounds_max) + " rounds are published"});
+    return;
+  }
+  consider_closing(false);  // with what arrived meanwhile
+}
+
+void Engine::on(const ReduceFailed& event) {
+  if (!state_.reducing || event.version != state_.latest + 1) return;
+  record(ReduceStalled{state_.latest, event.why});
+  const double delay_s = std::min(reduce_retry_longest_s,
+                                  static_cast<double>(1 << std::min(state_.reduce_failures, 6)));
+  state_.reduce_retry_at = now_ + from_seconds(delay_s);
+}
+
+void Engine::retry_reduce() {
+  if (!state_.reduce_retry_at || *state_.reduce_retry_at > now_ || !state_.reducing) return;
+  state_.reduce_retry_at.reset();
+  act(start_reduce());
+}
+
+// Versions that no live segment starts from and no waiting update was trained from go; the initial
+// model stays.
+void Engine::prune_models() {
+  if (config_.models_kept <= 0) return;
+  Version needed = state_.latest - config_.models_kept + 1;
+  for (const auto& [id, facility] : state_.facilities) {
+    if (facility.plan && facility.plan->base >= 0) needed = std::min(needed, facility.plan->base);
+    for (const auto& [attempt_id, attempt] : facility.attempts) {
+      if (attempt.outstanding && attempt.phase == AttemptPhase::assigned) {
+        needed = std::min(needed, attempt.outstanding->base);
+      }
+    }
+  }
+  for (const std::vector<UpdateId>* list : {&state_.counted, &state_.late}) {
+    for (const UpdateId& id : *list) {
+      needed = std::min(needed, state_.decisions.at(id).metadata.base);
+    }
+  }
+  std::vector<ModelRecord> unneeded;
+  for (const auto& [version, model] : state_.models) {
+    if (version != 0 && version < needed) unneeded.push_back(model);
+  }
+  if (unneeded.empty()) return;
+  record(ModelsPruned{needed});
+  for (ModelRecord& model : unneeded) act(RemoveModel{std::move(model)});
+}
+
+void Engine::on(const StopRequested& event) {
+  if (!state_.finished.empty()) return;
+  record(RunFinished{event.reason.empty() ? "stopped by the operator" : event.reason});
+}
+
+void Engine::on(const Tick&) {
+  if (!state_.finished.empty()) return;
+  if (config_.run_deadline_s > 0 && now_ >= Instant(from_seconds(config_.run_deadline_s))) {
+    record(RunFinished{"the run's deadline has passed"});
+    return;
+  }
+  expire_leases();
+  retry_reduce();
+  if (!state_.reducing && state_.timer_at && *state_.timer_at <= now_) {
+    fire_timer();
+  } else {
+    consider_closing(false);  // a wait may have passed its deadline
+  }
+}
+
+void Engine::fire_timer() {
+  consider_closing(true);
+  if (state_.reducing) return;
+  record(RoundTimedOut{state_.latest, state_.empty_timers + 1});
+  if (state_.empty_timers < config_.empty_timers_max || !state_.stalled.empty()) return;
+  std::string reason = "round " + std::to_string(state_.latest + 1) + " has " +
+                       std::to_string(state_.counted.size() + state_.late.size()) +
+                       " updates after " + std::to_string(state_.empty_timers) + " timers";
+  for (const auto& [id, facility] : state_.facilities) {
+    reason += "; " + id.str() + " ";
+    if (delivered(id)) {
+      reason += "has delivered";
+    } else if (facility.failed) {
+      reason += "failed (" + facility.last_error + ")";
+    } else if (facility.assigned) {
+      reason += "trains in job " + facility.assigned->str();
+    } else if (facility.plan) {
+      reason += "waits in its queue";
+    } else {
+      reason += active(facility) ? "has no job" : "is silent";
+    }
+  }
+  record(RunStalled{std::move(reason)});
+}
+
+}  // namespace fedqueue

@@ -1,0 +1,103 @@
+// What the engine knows of a run. Everything here but the fields marked "volatile" is a fold of the
+// journalled facts, so that a restart finds it again; volatile fields start anew with a grace.
+//
+// Thread safety: plain values, owned by the engine.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "aggregation/planning/work_budget.h"
+#include "aggregation/queue/wait_predictor.h"
+#include "fedserver/engine/events.h"
+
+namespace fedqueue {
+
+// assigned: has the facility's slot. relieved: a newer job has it, this one may still deliver.
+// fenced: nothing of it counts any more. ended: it left, its last segment may still arrive.
+enum class AttemptPhase { assigned, relieved, fenced, ended };
+
+[[nodiscard]] const char* to_text(AttemptPhase phase);
+
+struct AttemptState {
+  JobRegistration registration;
+  std::string token;
+  AttemptPhase phase = AttemptPhase::assigned;
+  double deadline_wait_s = 0;
+  std::optional<double> predicted_wait_s;  // when the job was planned
+  std::optional<PlanAnswer> plan;
+  std::optional<Segment> outstanding;  // handed out, its update not yet decided
+  int segments_done = 0;
+  std::optional<UpdateId> last_update;
+  std::string end_state;
+  Instant lease_until{};        // volatile
+  std::int64_t steps_done = 0;  // volatile, of the outstanding segment
+};
+
+struct FacilityState {
+  std::int64_t samples = 0;
+  WaitPredictor waits;
+  StepTime step_time;
+  StepTime overhead;
+  std::optional<double> participation;
+  std::optional<PlanAnswer> plan;  // given, no job of it has registered yet
+  std::optional<AttemptId> assigned;
+  bool failed = false;  // its newest job ended without an update
+  std::optional<double> last_wait_s;
+  std::string last_error;
+  std::int64_t updates_counted = 0;
+  std::int64_t updates_late = 0;
+  std::int64_t updates_rejected = 0;
+  std::int64_t rounds_missed = 0;
+  std::int64_t jobs_failed = 0;
+  std::map<AttemptId, AttemptState> attempts;
+  Instant plan_at{};     // when the plan was given
+  Instant contact_at{};  // volatile: last sign of life
+};
+
+// One facility's part in one round, for people.
+struct RoundCell {
+  std::string outcome;  // admitted | late | missed
+  std::optional<double> queue_wait_s;
+  std::optional<double> predicted_wait_s;
+  std::int64_t steps_run = 0;
+  std::int64_t steps_assigned = 0;
+  std::int64_t staleness = 0;
+  double weight = 0;
+  double loss = 0;
+};
+
+struct RoundRecord {
+  Version version = 0;  // that the round made
+  std::string cause;
+  double open_s = 0;
+  double step_norm = 0;
+  bool published = false;
+  std::map<FacilityId, RoundCell> cells;
+};
+
+struct RunState {
+  std::string run;
+  std::map<FacilityId, FacilityState> facilities;
+  std::map<UpdateId, UpdateDecided> decisions;
+  std::vector<UpdateId> counted;  // in the open round, in the order of arrival
+  std::vector<UpdateId> late;     // buffered for a later round
+  std::optional<ReduceStarted> reducing;
+  std::map<Version, ModelRecord> models;
+  Version latest = 0;
+  Instant round_opened_at{};
+  std::optional<Instant> timer_at;
+  int empty_timers = 0;
+  std::string stalled;   // why, or empty
+  std::string finished;  // why, or empty
+  std::string last_error;
+  std::map<Version, Evaluation> evaluations;
+  std::vector<RoundRecord> rounds;
+  int reduce_failures = 0;
+  std::optional<Instant> reduce_retry_at;  // volatile
+};
+
+}  // namespace fedqueue

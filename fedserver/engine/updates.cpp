@@ -1,0 +1,203 @@
+// Updates: who may deliver what, and what becomes of it.
+#include "core/base/assert.h"
+#include "fedserver/engine/engine.h"
+
+namespace fedqueue {
+
+// An update that may be delivered: everything about it fits.
+struct Engine::Delivery {
+  AttemptId attempt_id;
+  AttemptState* attempt = nullptr;
+  Segment segment;
+};
+
+Result<Engine::Delivery> Engine::delivery(const FacilityId& facility_id, const UpdateId& id,
+                                          const UpdateMetadata& metadata,
+                                          const std::string& token) {
+  const auto refuse = [&](Code code, const std::string& why, std::string cure = "") {
+    return Error{code, "update " + id.str() + ": " + why, std::move(cure)};
+  };
+  const Result<UpdateParts> parts = parse_update_id(id.str());
+  if (!parts) return parts.error();
+  if (parts->facility != facility_id) {
+    return refuse(Code::identity, "it belongs to facility '" + parts->facility.str() +
+                                      "', and this certificate to '" + facility_id.str() + "'");
+  }
+  AttemptState* owner = attempt(facility_id, parts->attempt);
+  if (owner == nullptr || owner->token.empty()) {
+    return refuse(Code::not_found,
+                  "attempt " + parts->attempt.str() + " has not registered with this run");
+  }
+  if (!state_.finished.empty()) {
+    return refuse(Code::run_finished, "the run is finished: " + state_.finished);
+  }
+  if (owner->phase == AttemptPhase::fenced) {
+    return refuse(Code::conflict, "a later start of its job took over");
+  }
+  if (owner->token != token) {
+    return refuse(Code::conflict,
+                  "another launch of attempt " + parts->attempt.str() + " took over");
+  }
+  if (!owner->outstanding || owner->outstanding->index != parts->segment) {
+    return refuse(Code::conflict, "segment " + std::to_string(parts->segment) +
+                                      " is not the one this attempt was given");
+  }
+  const Segment& segment = *owner->outstanding;
+  if (metadata.base != segment.base) {
+    return refuse(Code::wrong_base, "it was trained from version " + std::to_string(metadata.base) +
+                                        ", and the segment was from " +
+                                        std::to_string(segment.base));
+  }
+  if (policy_->config().is_published() && !state_.models.contains(segment.base)) {
+    return refuse(Code::wrong_base,
+                  "its base, version " + std::to_string(segment.base) + ", is no longer kept");
+  }
+  if (metadata.steps_run > segment.local_steps) {
+    return refuse(Code::usage, "it claims " + std::to_string(metadata.steps_run) + " steps, and " +
+                                   std::to_string(segment.local_steps) + " were assigned");
+  }
+  return Delivery{parts->attempt, owner, segment};
+}
+
+void Engine::on(const UploadOffered& event) {
+  const auto decided = state_.decisions.find(event.id);
+  if (decided != state_.decisions.end() && decided->second.facility == event.facility) {
+    return answer(decided->second.answer);
+  }
+  const Result<Delivery> offer = delivery(event.facility, event.id, event.metadata, event.token);
+  if (!offer) return answer(offer.error());
+  const std::uint64_t model_bytes = state_.models.at(state_.latest).bytes;
+  const std::uint64_t bytes_max = model_bytes + (1u << 20);  // its header may be worded differently
+  if (event.bytes > bytes_max) {
+    return answer(Error{Code::too_large,
+                        "update " + event.id.str() + ": it has " + std::to_string(event.bytes) +
+                            " bytes, and the model has " + std::to_string(model_bytes),
+                        "Send a delta with the model's own tensors."});
+  }
+}
+
+void Engine::on(const UpdateStored& event) {
+  const auto decided = state_.decisions.find(event.id);
+  if (decided != state_.decisions.end() && decided->second.facility == event.facility) {
+    return answer(decided->second.answer);
+  }
+  const Result<Delivery> offer = delivery(event.facility, event.id, event.metadata, event.token);
+  if (!offer) return answer(offer.error());
+  UpdateDecided decision;
+  decision.facility = event.facility;
+  decision.attempt = offer->attempt_id;
+  decision.metadata = event.metadata;
+  decision.digest = event.digest;
+  decision.bytes = event.bytes;
+  decision.norm = event.norm;
+  decision.answer.id = event.id;
+  decision.steps_assigned = offer->segment.local_steps;
+  decision.queue_wait_s = offer->attempt->registration.queue.queue_wait_s;
+  decision.deadline_wait_s = offer->attempt->deadline_wait_s;
+  decision.arrived_in = state_.latest;
+  const Admission admission = policy_->admit(arrival_of(decision), round_state(false));
+  decide(*offer, std::move(decision), admission);
+  consider_closing(false);
+}
+
+void Engine::on(const UpdateRefused& event) {
+  const auto decided = state_.decisions.find(event.id);
+  if (decided != state_.decisions.end() && decided->second.facility == event.facility) {
+    return answer(decided->second.answer);
+  }
+  const Result<Delivery> offer = delivery(event.facility, event.id, event.metadata, event.token);
+  if (!offer) return answer(offer.error());
+  UpdateDecided decision;
+  decision.facility = event.facility;
+  decision.attempt = offer->attempt_id;
+  decision.metadata = event.metadata;
+  decision.answer.id = event.id;
+  decision.answer.code = event.why.code;
+  decision.steps_assigned = offer->segment.local_steps;
+  decision.queue_wait_s = offer->attempt->registration.queue.queue_wait_s;
+  decision.arrived_in = state_.latest;
+  decide(*offer, std::move(decision), {Admission::Kind::reject, false, event.why.message});
+  act(RemoveUpdate{event.id});
+  consider_closing(false);
+}
+
+void Engine::decide(const Delivery& offer, UpdateDecided decision, Admission admission) {
+  UpdateAnswer& reply = decision.answer;
+  reply.late = admission.late;
+  reply.reason = admission.reason;
+  reply.staleness = state_.latest - decision.metadata.base;
+  switch (admission.kind) {
+    case Admission::Kind::count:
+      reply.disposition = Disposition::counted;
+      break;
+    case Admission::Kind::buffer:
+      reply.disposition = Disposition::buffered;
+      break;
+    case Admission::Kind::reject:
+      reply.disposition = Disposition::rejected;
+      break;
+  }
+  const bool rejected = reply.disposition == Disposition::rejected;
+  decision.held_back = admission.kind == Admission::Kind::buffer;
+  if (rejected && reply.code == Code::internal) reply.code = Code::wrong_base;
+  if (state_.reducing && reply.disposition == Disposition::counted) {
+    reply.disposition = Disposition::buffered;
+    reply.reason = "round " + std::to_string(state_.latest + 1) + " has just closed; " +
+                   "it counts in the next";
+  }
+  reply.next = next_after(*offer.attempt, rejected);
+  const UpdateId id = reply.id;
+  record(std::move(decision));
+  if (rejected) act(RemoveUpdate{id});
+  answer(state_.decisions.at(id).answer);
+}
+
+// What the trainer does after this delivery. `wait` sends it to register again, where next_for()
+// decides with what is known then.
+Next Engine::next_after(const AttemptState& attempt, bool rejected) const {
+  Next next;
+  if (attempt.phase != AttemptPhase::assigned) {
+    next.reason = "this job has lost its place";
+    return next;
+  }
+  if (policy_->answers_after_publish() && !rejected) {
+    next.kind = Next::Kind::wait;
+    next.wait_s = plan_retry_s();
+    next.reason = "answered when the update has been aggregated";
+    return next;
+  }
+  if (attempt.segments_done + 1 < policy_->config().segments_per_job) {
+    next.kind = Next::Kind::wait;
+    next.wait_s = rejected ? 0.2 : plan_retry_s();
+    next.reason = "another segment in this allocation";
+    return next;
+  }
+  next.reason = "this job's segments are done";
+  return next;
+}
+
+void Engine::on(const UpdateAsked& event) {
+  const auto decided = state_.decisions.find(event.id);
+  if (decided != state_.decisions.end() && decided->second.facility == event.facility) {
+    return answer(decided->second.answer);
+  }
+  answer(Error{Code::not_found, "update " + event.id.str() + " is not known to this run", ""});
+}
+
+void Engine::on(const EvaluationArrived& event) {
+  const Evaluation& evaluation = event.evaluation;
+  if (evaluation.version < 0 || evaluation.version > state_.latest) {
+    return answer(Error{Code::not_found,
+                        "version " + std::to_string(evaluation.version) +
+                            " is not published; the newest is " + std::to_string(state_.latest),
+                        ""});
+  }
+  const auto found = state_.evaluations.find(evaluation.version);
+  if (found != state_.evaluations.end() && found->second.accuracy == evaluation.accuracy &&
+      found->second.loss == evaluation.loss && found->second.samples == evaluation.samples) {
+    return;  // the reply was lost
+  }
+  record(EvaluationRecorded{evaluation});
+}
+
+}  // namespace fedqueue
