@@ -1,0 +1,288 @@
+#include "fedserver/blobs/blobs.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <utility>
+
+#include "core/base/assert.h"
+#include "core/base/file.h"
+#include "fedserver/blobs/upload.h"
+
+namespace fedqueue {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view update_suffix = ".safetensors";
+constexpr std::string_view part_suffix = ".part";
+constexpr auto part_age_max = std::chrono::hours(24 * 7);
+
+// A model's file name comes from the journal or the reducer: it must stay within the folder.
+bool is_plain_name(const std::string& file) {
+  return !file.empty() && file.front() != '.' && file.find('/') == std::string::npos;
+}
+
+std::uint64_t file_bytes(const fs::directory_entry& entry) {
+  std::error_code fault;
+  const std::uint64_t bytes = entry.is_regular_file(fault) ? entry.file_size(fault) : 0;
+  return fault ? 0 : bytes;
+}
+
+Status remove_durably(const fs::path& path) {
+  if (::unlink(path.c_str()) != 0) {
+    if (errno == ENOENT) return {};
+    return storage_error("remove '" + path.string() + "'", errno);
+  }
+  return sync_directory(path.parent_path());
+}
+
+// Calls visit(name without suffix, entry) for the files with this suffix.
+template <typename Visit>
+Status each_file(const fs::path& folder, std::string_view suffix, Visit visit) {
+  std::error_code fault;
+  for (fs::directory_iterator entry(folder, fault), end; !fault && entry != end;
+       entry.increment(fault)) {
+    const std::string name = entry->path().filename().string();
+    if (name.ends_with(suffix)) visit(name.substr(0, name.size() - suffix.size()), *entry);
+  }
+  if (fault) return storage_error("list '" + folder.string() + "'", fault.value());
+  return {};
+}
+
+}  // namespace
+
+BlobStore::BlobStore(fs::path folder, BlobLimits limits)
+    : folder_(std::move(folder)), limits_(limits) {}
+
+BlobStore::~BlobStore() = default;
+
+Result<std::unique_ptr<BlobStore>> BlobStore::open(fs::path folder, BlobLimits limits) {
+  for (const char* part : {"models", "updates", "uploads"}) {
+    std::error_code fault;
+    fs::create_directories(folder / part, fault);
+    if (fault) return storage_error("create '" + (folder / part).string() + "'", fault.value());
+  }
+  if (Status synced = sync_directory(folder); !synced) return synced.error();
+  return std::unique_ptr<BlobStore>(new BlobStore(std::move(folder), limits));
+}
+
+// --- models
+
+std::string BlobStore::model_file(Version version) {
+  char name[64];
+  std::snprintf(name, sizeof name, "round-%04lld.safetensors", static_cast<long long>(version));
+  return name;
+}
+
+fs::path BlobStore::model_path(const std::string& file) const {
+  FEDQUEUE_ASSERT(is_plain_name(file));
+  return models() / file;
+}
+
+Status BlobStore::link_latest(const std::string& file) {
+  FEDQUEUE_ASSERT(is_plain_name(file));
+  const fs::path link = folder_ / "latest";
+  const fs::path temporary = folder_ / "latest.tmp";
+  const std::string target = "models/" + file;
+  ::unlink(temporary.c_str());
+  if (::symlink(target.c_str(), temporary.c_str()) != 0) {
+    return storage_error("link '" + temporary.string() + "'", errno);
+  }
+  if (::rename(temporary.c_str(), link.c_str()) != 0) {
+    return storage_error("rename '" + temporary.string() + "' to '" + link.string() + "'", errno);
+  }
+  return sync_directory(folder_);
+}
+
+Status BlobStore::remove_model(const std::string& file) { return remove_durably(model_path(file)); }
+
+// --- updates
+
+fs::path BlobStore::update_path(const UpdateId& id) const {
+  return folder_ / "updates" / (id.str() + std::string(update_suffix));
+}
+
+fs::path BlobStore::part_path(const UpdateId& id) const {
+  return folder_ / "uploads" / (id.str() + std::string(part_suffix));
+}
+
+Status BlobStore::remove_update(const UpdateId& id) { return remove_durably(update_path(id)); }
+
+Status BlobStore::reopen_update(const UpdateId& id) {
+  const fs::path whole = update_path(id);
+  const fs::path part = part_path(id);
+  if (::rename(whole.c_str(), part.c_str()) != 0) {
+    return storage_error("rename '" + whole.string() + "' to '" + part.string() + "'", errno);
+  }
+  return sync_directory(part.parent_path());
+}
+
+// --- uploads
+
+Result<BlobStore::Part*> BlobStore::find_part(const UpdateId& id) {
+  if (const auto known = parts_.find(id); known != parts_.end()) return &known->second;
+  const fs::path path = part_path(id);
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) {
+    if (errno == ENOENT) return static_cast<Part*>(nullptr);
+    return storage_error("look at '" + path.string() + "'", errno);
+  }
+  // Left by an earlier server: what it had written may not be on the disk yet.
+  Result<FileDescriptor> fd = open_file(path, O_RDONLY);
+  if (!fd) return fd.error();
+  if (::fsync(fd->get()) != 0) return storage_error("sync '" + path.string() + "'", errno);
+  Part& part = parts_[id];
+  part.durable = static_cast<std::uint64_t>(status.st_size);
+  return &part;
+}
+
+Result<std::optional<std::uint64_t>> BlobStore::durable_bytes(const UpdateId& id) {
+  const std::lock_guard lock(mutex_);
+  Result<Part*> part = find_part(id);
+  if (!part) return part.error();
+  if (*part == nullptr) return std::optional<std::uint64_t>();
+  return std::optional<std::uint64_t>((*part)->durable);
+}
+
+Status BlobStore::check_room(const UpdateId& id, std::uint64_t bytes_more) const {
+  const std::string attempted = "store update '" + id.str() + "'";
+  std::uint64_t promised = bytes_more;
+  for (const auto& [other, bytes_total] : promised_) {
+    std::error_code fault;
+    const std::uint64_t arrived = fs::file_size(part_path(other), fault);
+    promised += fault || arrived > bytes_total ? bytes_total : bytes_total - arrived;
+  }
+  if (limits_.quota_bytes > 0) {
+    const std::uint64_t used = bytes_used();
+    if (promised > limits_.quota_bytes || used > limits_.quota_bytes - promised) {
+      return Error{Code::storage_full,
+                   attempted + ": " + std::to_string(promised) +
+                       " more bytes do not fit into the " + "quota of " +
+                       std::to_string(limits_.quota_bytes) + " bytes, of which " +
+                       std::to_string(used) + " are used",
+                   "Raise the server's storage quota, or remove old models."};
+    }
+  }
+  struct statvfs disk {};
+  if (::statvfs(folder_.c_str(), &disk) != 0) return storage_error(attempted, errno);
+  const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
+  if (promised > free || free - promised < limits_.free_bytes_min) {
+    return Error{Code::storage_full,
+                 attempted + ": the server's disk has " + std::to_string(free) +
+                     " bytes left, of which " + std::to_string(limits_.free_bytes_min) +
+                     " stay free and " + std::to_string(promised) + " would be needed",
+                 "Free space on the server's disk; the client tries again by itself."};
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Upload>> BlobStore::begin_upload(const UpdateId& id,
+                                                        std::uint64_t bytes_total,
+                                                        std::uint64_t from,
+                                                        const std::string& digest) {
+  const std::string attempted = "store update '" + id.str() + "'";
+  if (Result<UpdateParts> parts = parse_update_id(id.str()); !parts) return parts.error();
+  if (bytes_total > limits_.update_bytes_max) {
+    return Error{Code::too_large,
+                 attempted + ": it has " + std::to_string(bytes_total) + " bytes, but at most " +
+                     std::to_string(limits_.update_bytes_max) + " are allowed",
+                 "Raise the server's update_bytes_max, or send a smaller model."};
+  }
+  std::unique_ptr<Upload> upload;
+  std::uint64_t prefix = 0;
+  bool hash_needed = false;
+  {
+    const std::lock_guard lock(mutex_);
+    Result<Part*> found = find_part(id);
+    if (!found) return found.error();
+    Part fresh;
+    Part& part = *found != nullptr ? **found : fresh;
+    if (part.busy) {
+      return Error{Code::conflict, attempted + ": another request is sending it", ""};
+    }
+    const bool other_file =
+        !part.announced.empty() && (part.announced != digest || part.bytes_total != bytes_total);
+    if (from == 0 || other_file || part.durable > bytes_total) part = Part{};
+    if (from > part.durable) {
+      return Error{Code::conflict,
+                   attempted + ": it goes on at byte " + std::to_string(from) + ", but only " +
+                       std::to_string(part.durable) + " bytes are here",
+                   "Ask with HEAD how many bytes are here, and go on from there."};
+    }
+    if (Status room = check_room(id, bytes_total - part.durable); !room) return room.error();
+    const int flags = O_RDWR | O_CREAT | (part.durable == 0 ? O_TRUNC : 0);
+    Result<FileDescriptor> fd = open_file(part_path(id), flags);
+    if (!fd) return fd.error();
+    upload.reset(new Upload(*this, id, bytes_total, digest, std::move(*fd)));
+    prefix = part.durable;
+    hash_needed = prefix > 0 && !part.digest;
+    if (part.digest) upload->digest_ = std::move(*part.digest);
+    part.digest.reset();
+    part.busy = true;
+    part.bytes_total = bytes_total;
+    part.announced = digest;
+    if (*found == nullptr) parts_[id] = std::move(part);
+    promised_[id] = bytes_total;
+  }
+  upload->written_ = upload->flush_started_ = upload->sync_requested_ = prefix;
+  upload->disk_->durable = prefix;
+  upload->skip_ = prefix - from;
+  if (hash_needed) {
+    if (Status hashed = upload->hash_prefix(prefix); !hashed) {
+      upload->give_back(false);
+      return hashed.error();
+    }
+  }
+  return upload;
+}
+
+// --- house-keeping
+
+Result<SweepReport> BlobStore::sweep(const std::set<UpdateId>& updates,
+                                     const std::set<std::string>& models) {
+  SweepReport report;
+  Status listed = each_file(folder_ / "updates", update_suffix,
+                            [&](const std::string& name, const fs::directory_entry& entry) {
+                              if (updates.contains(UpdateId(name))) return;
+                              if (remove_durably(entry.path())) ++report.updates_removed;
+                            });
+  if (!listed) return listed.error();
+  listed = each_file(this->models(), "", [&](const std::string& name, const auto& entry) {
+    if (models.contains(name)) return;
+    if (remove_durably(entry.path())) ++report.models_removed;
+  });
+  if (!listed) return listed.error();
+  const auto oldest = fs::file_time_type::clock::now() - part_age_max;
+  listed =
+      each_file(folder_ / "uploads", part_suffix,
+                [&](const std::string& name, const fs::directory_entry& entry) {
+                  std::error_code fault;
+                  const auto touched = entry.last_write_time(fault);
+                  const std::lock_guard lock(mutex_);
+                  const auto known = parts_.find(UpdateId(name));
+                  if (fault || touched > oldest || (known != parts_.end() && known->second.busy))
+                    return;
+                  parts_.erase(UpdateId(name));
+                  if (remove_durably(entry.path())) ++report.parts_removed;
+                });
+  if (!listed) return listed.error();
+  return report;
+}
+
+std::uint64_t BlobStore::bytes_used() const {
+  std::uint64_t bytes = 0;
+  for (const char* part : {"models", "updates", "uploads"}) {
+    (void)each_file(folder_ / part, "", [&](const std::string&, const fs::directory_entry& entry) {
+      bytes += file_bytes(entry);
+    });
+  }
+  return bytes;
+}
+
+}  // namespace fedqueue
