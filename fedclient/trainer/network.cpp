@@ -1,0 +1,280 @@
+#include "fedclient/trainer/network.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <torch/nn.h>
+#include <torch/utils.h>
+
+#include <cmath>
+#include <cstring>
+#include <exception>
+#include <utility>
+
+#include "fedclient/trainer/models.h"
+
+namespace fedqueue {
+namespace {
+
+constexpr std::int64_t kTail = 3;  // loss sum / global batch, samples, wish to stop
+
+// The first line alone: what follows is a stack trace of LibTorch's own.
+Error torch_error(const std::string& attempted, const std::exception& exception) {
+  std::string text = exception.what();
+  text = text.substr(0, text.find('\n'));
+  const bool device = text.find("CUDA") != std::string::npos;
+  return {device ? Code::device : Code::internal, attempted + ": LibTorch says: " + text,
+          device ? "Check the GPU with nvidia-smi, or train with --device cpu." : ""};
+}
+
+template <typename Body>
+auto guarded(const char* attempted, Body&& body) -> decltype(body()) {
+  try {
+    return body();
+  } catch (const std::exception& exception) {
+    return torch_error(attempted, exception);
+  }
+}
+
+tensor::DType dtype_of(const torch::Tensor& value) {
+  if (value.scalar_type() == torch::kLong) return tensor::DType::i64;
+  FEDQUEUE_ASSERT(value.scalar_type() == torch::kFloat);
+  return tensor::DType::f32;
+}
+
+}  // namespace
+
+struct Network::Impl {
+  NetworkSpec spec;
+  torch::Device device = torch::kCPU;
+  std::shared_ptr<Model> model;
+  std::map<std::string, torch::Tensor> named;  // parameters and buffers, living in the model
+  tensor::Manifest manifest;
+  torch::Tensor parameters, gradients, momentum, decays, anchor;
+  std::int64_t count = 0;  // parameters; `gradients` has kTail more
+
+  void flatten();
+  Status describe();
+  [[nodiscard]] torch::Tensor images(const Dataset& dataset,
+                                     std::span<const std::int64_t> indices) const;
+  [[nodiscard]] torch::Tensor labels(const Dataset& dataset,
+                                     std::span<const std::int64_t> indices) const;
+};
+
+// Moves every parameter and its gradient into views of two flat buffers. Backward accumulates into
+// gradients that exist, so the views stay views.
+void Network::Impl::flatten() {
+  const auto all = model->parameters();
+  count = 0;
+  for (const torch::Tensor& parameter : all) count += parameter.numel();
+  const auto options = torch::TensorOptions().dtype(torch::kFloat).device(device);
+  parameters = torch::empty({count}, options);
+  gradients = torch::zeros({count + kTail}, options);
+  momentum = torch::zeros({count}, options);
+  decays = torch::zeros({count}, options);
+  std::int64_t offset = 0;
+  for (torch::Tensor parameter : all) {
+    const std::int64_t length = parameter.numel();
+    const torch::NoGradGuard no_gradient;
+    torch::Tensor place = parameters.narrow(0, offset, length).view(parameter.sizes());
+    place.copy_(parameter);
+    parameter.set_data(place);
+    parameter.mutable_grad() = gradients.narrow(0, offset, length).view(parameter.sizes());
+    if (parameter.dim() >= 2) decays.narrow(0, offset, length).fill_(1);
+    offset += length;
+  }
+}
+
+Status Network::Impl::describe() {
+  std::vector<tensor::TensorInfo> infos;
+  std::vector<std::string> buffers;
+  const auto add = [&](const std::string& name, const torch::Tensor& value) {
+    tensor::TensorInfo info;
+    info.name = name;
+    info.dtype = dtype_of(value);
+    info.shape = value.sizes().vec();
+    infos.push_back(std::move(info));
+    named.emplace(name, value);
+  };
+  for (const auto& item : model->named_parameters()) add(item.key(), item.value());
+  for (const auto& item : model->named_buffers()) {
+    add(item.key(), item.value());
+    if (item.value().is_floating_point()) buffers.push_back(item.key());
+  }
+  Result<tensor::Manifest> laid_out = tensor::lay_out(std::move(infos), to_metadata(spec));
+  if (!laid_out) return laid_out.error();
+  manifest = std::move(*laid_out);
+  manifest.set_buffers(buffers);
+  return {};
+}
+
+torch::Tensor Network::Impl::images(const Dataset& dataset,
+                                    std::span<const std::int64_t> indices) const {
+  const auto n = static_cast<std::int64_t>(indices.size());
+  torch::Tensor bytes = torch::empty({n, 1, dataset.rows, dataset.columns}, torch::kByte);
+  auto* out = bytes.data_ptr<std::uint8_t>();
+  const auto pixels = static_cast<std::size_t>(dataset.pixels());
+  for (const std::int64_t index : indices) {
+    std::memcpy(out, dataset.image(index), pixels);
+    out += pixels;
+  }
+  // A fixed scale, the same at every facility: pixels become −1 … 1.
+  return bytes.to(device).to(torch::kFloat).mul_(2.0 / 255).sub_(1);
+}
+
+torch::Tensor Network::Impl::labels(const Dataset& dataset,
+                                    std::span<const std::int64_t> indices) const {
+  torch::Tensor out = torch::empty({static_cast<std::int64_t>(indices.size())}, torch::kLong);
+  auto* position = out.data_ptr<std::int64_t>();
+  for (const std::int64_t index : indices) {
+    *position++ = dataset.labels[static_cast<std::size_t>(index)];
+  }
+  return out.to(device);
+}
+
+Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Network::~Network() = default;
+
+Result<std::unique_ptr<Network>> Network::create(const NetworkSpec& spec,
+                                                 const NetworkOptions& options) {
+  if (Status status = check_spec(spec); !status) return status.error();
+  if (options.device != "cpu" && options.device != "cuda") {
+    return Error{Code::usage, "choose a device: '" + options.device + "' is not known",
+                 "Use --device cpu or --device cuda."};
+  }
+  if (options.device == "cuda" && !at::hasCUDA()) {
+    return Error{Code::device, "choose a device: this LibTorch has no CUDA, or there is no GPU",
+                 "Use --device cpu, or build with a LibTorch for CUDA."};
+  }
+  return guarded("build the model", [&]() -> Result<std::unique_ptr<Network>> {
+    auto impl = std::make_unique<Impl>();
+    impl->spec = spec;
+    if (options.threads > 0) at::set_num_threads(options.threads);
+    at::globalContext().setDeterministicAlgorithms(options.deterministic, false);
+    if (options.device == "cuda") {
+      impl->device =
+          torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(options.gpu_ordinal));
+    }
+    torch::manual_seed(options.seed);
+    impl->model = build_model(spec);
+    impl->model->to(impl->device);
+    impl->flatten();
+    if (Status status = impl->describe(); !status) return status.error();
+    return std::unique_ptr<Network>(new Network(std::move(impl)));
+  });
+}
+
+const NetworkSpec& Network::spec() const { return impl_->spec; }
+const tensor::Manifest& Network::manifest() const { return impl_->manifest; }
+std::int64_t Network::parameters() const { return impl_->count; }
+
+Status Network::load(std::span<const std::byte> bytes) {
+  FEDQUEUE_ASSERT(bytes.size() == impl_->manifest.data_bytes);
+  return guarded("load the model", [&]() -> Status {
+    const torch::NoGradGuard no_gradient;
+    for (const tensor::TensorInfo& info : impl_->manifest.tensors) {
+      torch::Tensor target = impl_->named.at(info.name);
+      torch::Tensor host = torch::empty(target.sizes(), target.scalar_type());
+      std::memcpy(host.data_ptr(), bytes.data() + info.begin, info.bytes());
+      target.copy_(host);
+    }
+    return {};
+  });
+}
+
+Status Network::store(std::span<std::byte> bytes) const {
+  FEDQUEUE_ASSERT(bytes.size() == impl_->manifest.data_bytes);
+  return guarded("copy the model", [&]() -> Status {
+    const torch::NoGradGuard no_gradient;
+    for (const tensor::TensorInfo& info : impl_->manifest.tensors) {
+      const torch::Tensor host = impl_->named.at(info.name).detach().cpu().contiguous();
+      std::memcpy(bytes.data() + info.begin, host.data_ptr(), info.bytes());
+    }
+    return {};
+  });
+}
+
+void Network::reset_momentum() { impl_->momentum.zero_(); }
+
+void Network::set_anchor() { impl_->anchor = impl_->parameters.clone(); }
+
+Status Network::accumulate(const Dataset& dataset, std::span<const std::int64_t> indices,
+                           std::int64_t global_batch, bool wish_to_stop) {
+  FEDQUEUE_ASSERT(dataset.rows == impl_->spec.rows && dataset.columns == impl_->spec.columns &&
+                  dataset.classes <= impl_->spec.classes && global_batch > 0);
+  return guarded("compute gradients", [&]() -> Status {
+    impl_->model->train();
+    impl_->gradients.zero_();
+    torch::Tensor loss = torch::zeros({}, impl_->gradients.options());
+    if (!indices.empty()) {
+      const torch::Tensor scores = impl_->model->forward(impl_->images(dataset, indices));
+      loss = torch::nn::functional::cross_entropy(
+                 scores, impl_->labels(dataset, indices),
+                 torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
+                 .div(static_cast<double>(global_batch));
+      loss.backward();
+    }
+    const torch::NoGradGuard no_gradient;
+    impl_->gradients[impl_->count].copy_(loss.detach());
+    impl_->gradients[impl_->count + 1].fill_(static_cast<double>(indices.size()));
+    if (wish_to_stop) impl_->gradients[impl_->count + 2].fill_(1);
+    return {};
+  });
+}
+
+ReductionBuffer Network::reduction() {
+  return {impl_->gradients.data_ptr<float>(), static_cast<std::size_t>(impl_->gradients.numel()),
+          impl_->device.is_cuda()};
+}
+
+Result<BatchTotals> Network::totals() {
+  return guarded("read the loss", [&]() -> Result<BatchTotals> {
+    const torch::Tensor tail = impl_->gradients.narrow(0, impl_->count, kTail).cpu();
+    const auto* values = tail.data_ptr<float>();
+    if (!std::isfinite(values[0])) {
+      return Error{Code::not_finite, "train: the loss is no longer a finite number",
+                   "Lower the learning rate (lr_base) or add warm-up steps."};
+    }
+    return BatchTotals{values[0], std::llround(values[1]), values[2] > 0};
+  });
+}
+
+Status Network::apply(const SgdStep& step) {
+  return guarded("apply gradients", [&]() -> Status {
+    const torch::NoGradGuard no_gradient;
+    torch::Tensor gradient = impl_->gradients.narrow(0, 0, impl_->count);
+    if (step.weight_decay != 0) {
+      gradient.addcmul_(impl_->parameters, impl_->decays, step.weight_decay);
+    }
+    if (step.proximal != 0 && impl_->anchor.defined()) {
+      gradient.add_(impl_->parameters - impl_->anchor, step.proximal);
+    }
+    if (step.momentum != 0) {
+      gradient = impl_->momentum.mul_(step.momentum).add_(gradient);
+    }
+    impl_->parameters.add_(gradient, -step.learning_rate);
+    return {};
+  });
+}
+
+Result<EvaluationTotals> Network::evaluate(const Dataset& dataset, std::int64_t begin,
+                                           std::int64_t end) {
+  FEDQUEUE_ASSERT(begin >= 0 && begin < end && end <= dataset.samples());
+  return guarded("evaluate the model", [&]() -> Result<EvaluationTotals> {
+    const torch::NoGradGuard no_gradient;
+    impl_->model->eval();
+    std::vector<std::int64_t> indices;
+    for (std::int64_t i = begin; i < end; ++i) indices.push_back(i);
+    const torch::Tensor scores = impl_->model->forward(impl_->images(dataset, indices));
+    const torch::Tensor expected = impl_->labels(dataset, indices);
+    EvaluationTotals totals;
+    totals.samples = end - begin;
+    totals.loss_sum = torch::nn::functional::cross_entropy(
+                          scores, expected,
+                          torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
+                          .item<double>();
+    totals.correct = scores.argmax(1).eq(expected).sum().item<std::int64_t>();
+    return totals;
+  });
+}
+
+}  // namespace fedqueue

@@ -1,0 +1,121 @@
+// One replica of the model on one device: forward, backward, optimiser step, state in and out.
+//
+// Everything that LibTorch does is behind this header, which does not include it. Parameters,
+// gradients and momentum each lie in one flat buffer, so that the ranks need one all-reduce per
+// step and the optimiser three vector operations. Behind the gradients in the same buffer travel
+// the loss, the sample count and the wish to stop, so that these cost no further message.
+//
+// The gradient of a step is the sum over this rank's samples divided by the samples of the global
+// batch; its sum over the ranks is therefore exactly the mean over the global batch, however
+// unevenly the samples are spread.
+// Source: Goyal et al., "Accurate, Large Minibatch SGD" (2017), section 3 (normalise by the global
+// batch; no weight decay on biases and batch normalisation).
+//
+// State is exchanged as the data section of a safetensors file laid out by manifest().
+// Exceptions of LibTorch become errors. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/base/result.h"
+#include "core/tensor/manifest.h"
+#include "fedclient/data/dataset.h"
+
+namespace fedqueue {
+
+// Which architecture, for which data; stored in a model file's metadata.
+struct NetworkSpec {
+  std::string model;  // one of model_names()
+  std::int64_t classes = 10;
+  std::int64_t rows = 28;
+  std::int64_t columns = 28;
+
+  friend bool operator==(const NetworkSpec&, const NetworkSpec&) = default;
+};
+
+[[nodiscard]] const std::vector<std::string>& model_names();
+// Code::usage for an unknown model or a size it cannot take.
+Status check_spec(const NetworkSpec& spec);
+// The metadata `fedqueue.model`, `fedqueue.classes`, `fedqueue.input` ("28x28") and back.
+[[nodiscard]] std::map<std::string, std::string> to_metadata(const NetworkSpec& spec);
+Result<NetworkSpec> spec_from_metadata(const std::map<std::string, std::string>& metadata);
+
+struct NetworkOptions {
+  std::string device = "cpu";  // "cpu" or "cuda"
+  int gpu_ordinal = 0;
+  int threads = 0;  // 0: as LibTorch and OMP_NUM_THREADS say
+  bool deterministic = false;
+  std::uint64_t seed = 1;  // of the initial parameters
+};
+
+// One buffer to be summed over the ranks between accumulate() and totals().
+struct ReductionBuffer {
+  float* data = nullptr;
+  std::size_t count = 0;
+  bool on_device = false;
+};
+
+struct BatchTotals {
+  double loss_mean = 0;
+  std::int64_t samples = 0;
+  bool stop = false;
+};
+
+struct SgdStep {
+  double learning_rate = 0.1;
+  double momentum = 0;
+  double weight_decay = 0;  // on weights of two or more dimensions
+  double proximal = 0;      // FedProx: adds proximal × (w − w at the segment's start)
+};
+
+struct EvaluationTotals {
+  double loss_sum = 0;
+  std::int64_t correct = 0;
+  std::int64_t samples = 0;
+};
+
+class Network {
+ public:
+  static Result<std::unique_ptr<Network>> create(const NetworkSpec& spec,
+                                                 const NetworkOptions& options);
+  ~Network();
+
+  [[nodiscard]] const NetworkSpec& spec() const;
+  // Names, types and shapes in the order of the data, and the metadata of the specification.
+  [[nodiscard]] const tensor::Manifest& manifest() const;
+  [[nodiscard]] std::int64_t parameters() const;
+
+  // Replaces parameters and buffers. REQUIRES: bytes.size() == manifest().data_bytes.
+  Status load(std::span<const std::byte> bytes);
+  // Copies them out. REQUIRES: as load().
+  Status store(std::span<std::byte> bytes) const;
+
+  // Forgets momentum, as after a broken step.
+  void reset_momentum();
+  // Makes the present parameters the anchor of the proximal term.
+  void set_anchor();
+
+  // Forward and backward over these samples, which may be none.
+  Status accumulate(const Dataset& dataset, std::span<const std::int64_t> indices,
+                    std::int64_t global_batch, bool wish_to_stop);
+  [[nodiscard]] ReductionBuffer reduction();
+  // What the reduced buffer says about the step. not_finite if its loss is.
+  Result<BatchTotals> totals();
+  Status apply(const SgdStep& step);
+
+  // Loss and hits over samples [begin, end), without touching statistics.
+  Result<EvaluationTotals> evaluate(const Dataset& dataset, std::int64_t begin, std::int64_t end);
+
+ private:
+  struct Impl;
+  explicit Network(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fedqueue
