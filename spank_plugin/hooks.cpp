@@ -24,6 +24,45 @@ void apply_site_defaults(Options& options, const SiteSettings& site) {
   if (!options.has(OptionId::server)) options.set(OptionId::server, site.server);
 }
 
+// Under what name the value as it was typed travels, where it differs from what was made of it.
+std::string typed_carrier(const OptionText& text) { return std::string(text.carrier) + "_TYPED"; }
+
+// Inside a job that opted in, Slurm gives the job's options to every srun and sbatch again, as if
+// they had been typed there. Those travel by themselves, and a relative path among them would mean
+// something else here; so only what differs from the job's own counts as given.
+void drop_inherited(SpankPort& port, Options& options) {
+  for (const OptionText& text : option_texts) {
+    const auto carried = port.carried(text.carrier);
+    if (!carried || !options.has(text.id)) continue;
+    const auto typed = port.carried(typed_carrier(text).c_str());
+    if (options.at(text.id) == *carried || (typed && options.at(text.id) == *typed)) {
+      options.set(text.id, "");
+    }
+  }
+}
+
+// FEDQUEUE_* stands for the options, but only together with FEDQUEUE_RUN or --fed-run.
+void take_from_environment(SpankPort& port, Options& options) {
+  const auto run = port.own_environment(text_of(OptionId::run).environment);
+  if ((!run || run->empty()) && !options.has(OptionId::run)) return;
+  for (const OptionText& text : option_texts) {
+    const auto value = port.own_environment(text.environment);
+    if (value && !options.has(text.id)) options.set(text.id, *value);
+  }
+}
+
+bool hand_on(SpankPort& port, const Options& options, const Options& typed) {
+  for (const OptionText& text : option_texts) {
+    const std::string& value = options.at(text.id);
+    if (value.empty()) continue;
+    if (!port.carry(text.carrier, value)) return false;
+    if (value != typed.at(text.id) && typed.has(text.id)) {
+      port.carry(typed_carrier(text).c_str(), typed.at(text.id));
+    }
+  }
+  return true;
+}
+
 // Digits between separators; false at anything else, including numbers too long for 64 bits.
 bool next_number(std::string_view& text, std::int64_t& value) {
   std::size_t digits = 0;
@@ -150,41 +189,34 @@ int Hooks::init_post_opt(SpankPort& port, int count, const char* const* argument
 }
 
 int Hooks::submit(SpankPort& port, int count, const char* const* arguments) const {
-  // Inside a job that opted in, its values go on by themselves and hold over FEDQUEUE_*.
-  const bool inherited = port.carried(text_of(OptionId::run).carrier).has_value();
   Options options = given_;
-  const auto from_environment = port.own_environment(text_of(OptionId::run).environment);
-  if (from_environment && !from_environment->empty() && !inherited) {
-    for (const OptionText& text : option_texts) {
-      const auto value = port.own_environment(text.environment);
-      if (value && !options.has(text.id)) options.set(text.id, *value);
-    }
+  const auto inherited_run = port.carried(text_of(OptionId::run).carrier);
+  if (inherited_run) {
+    // The job's own values go on by themselves, and hold over FEDQUEUE_*.
+    drop_inherited(port, options);
+  } else {
+    take_from_environment(port, options);
   }
   if (!options.any() && !given_empty_) return 0;
 
   const SiteSettings site = parse_site_settings(count, arguments);
   complain(port, site);
-  const bool only_refines = inherited && !options.has(OptionId::run);
-  if (!only_refines && options.has(OptionId::run)) apply_site_defaults(options, site);
   Options checked = options;
-  if (only_refines) {
-    checked.set(OptionId::run, port.carried(text_of(OptionId::run).carrier).value_or(""));
+  if (inherited_run && !options.has(OptionId::run)) {
+    checked.set(OptionId::run, *inherited_run);
   }
+  const Options typed = options;
+  if (options.has(OptionId::run)) apply_site_defaults(options, site);
   Problem problem = given_empty_ ? check_text(*given_empty_, "") : check_texts(checked);
   if (!problem) problem = resolve_paths(options);
-  if (problem) {
-    port.log_error(*problem);
-    return -1;
+  if (!problem && !hand_on(port, options, typed)) {
+    problem =
+        "--fed-run: the options could not be handed to the job, because Slurm refused to carry "
+        "them; submit without --fed-* or ask the administrator.";
   }
-  for (const OptionText& text : option_texts) {
-    if (options.has(text.id) && !port.carry(text.carrier, options.at(text.id))) {
-      port.log_error("--" + std::string(text.name) +
-                     " could not be handed to the job, because Slurm refused the variable; submit "
-                     "without --fed-* or ask the administrator.");
-      return -1;
-    }
-  }
-  return 0;
+  if (!problem) return 0;
+  port.log_error(*problem);
+  return -1;
 }
 
 void Hooks::compute(SpankPort& port, int count, const char* const* arguments) const {
