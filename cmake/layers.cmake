@@ -1,6 +1,6 @@
 # Which library may use which, in an order in which every arrow points up this list.
 set(FEDQUEUE_LAYERS
-  base tensor protocol config
+  base tensor protocol config kit
   queue planning weighting policy reduce
   engine driver journal blobs reducer certificates telemetry http
   session agent link scheduler data collective trainer)
@@ -9,6 +9,7 @@ set(FEDQUEUE_MAY_USE_base "")
 set(FEDQUEUE_MAY_USE_tensor base)
 set(FEDQUEUE_MAY_USE_protocol base)
 set(FEDQUEUE_MAY_USE_config base)
+set(FEDQUEUE_MAY_USE_kit base config)
 
 set(FEDQUEUE_MAY_USE_queue base)
 set(FEDQUEUE_MAY_USE_planning base queue)
@@ -21,13 +22,13 @@ set(FEDQUEUE_MAY_USE_driver base protocol engine)
 set(FEDQUEUE_MAY_USE_journal base protocol engine driver)
 set(FEDQUEUE_MAY_USE_blobs base tensor engine driver)
 set(FEDQUEUE_MAY_USE_reducer base tensor reduce engine driver)
-set(FEDQUEUE_MAY_USE_certificates base)
+set(FEDQUEUE_MAY_USE_certificates base config kit)
 set(FEDQUEUE_MAY_USE_telemetry base protocol engine driver)
-set(FEDQUEUE_MAY_USE_http base protocol engine driver blobs certificates telemetry)
+set(FEDQUEUE_MAY_USE_http base kit protocol engine driver blobs certificates telemetry)
 
 set(FEDQUEUE_MAY_USE_session base protocol)
 set(FEDQUEUE_MAY_USE_agent base protocol planning queue)
-set(FEDQUEUE_MAY_USE_link base protocol session)
+set(FEDQUEUE_MAY_USE_link base config kit protocol session)
 set(FEDQUEUE_MAY_USE_scheduler base agent)
 set(FEDQUEUE_MAY_USE_data base)
 set(FEDQUEUE_MAY_USE_collective base)
