@@ -1,0 +1,364 @@
+#include "fedclient/trainer/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fedclient/collective/watchdog.h"
+#include "fedclient/data/sampler.h"
+#include "fedclient/trainer/model_file.h"
+#include "fedclient/trainer/network.h"
+
+namespace fedqueue {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::size_t kStepsLeftOut = 5;  // caches and allocators are cold in the first steps
+constexpr double kWarmUpFloor = 0.1;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// What rank 0 tells the others before a segment; plain bytes, since all ranks run this program.
+struct Announcement {
+  std::int32_t run = 0;  // 0: finish
+  char model[32] = {};
+  std::int64_t classes = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t base_version = 0;
+  std::int64_t local_steps = 0;
+  double learning_rate = 0;
+};
+
+Announcement announce(const NetworkSpec& spec, const SegmentOrder& order) {
+  Announcement out;
+  out.run = 1;
+  FEDQUEUE_ASSERT(spec.model.size() < sizeof out.model);
+  std::memcpy(out.model, spec.model.data(), spec.model.size());
+  out.classes = spec.classes;
+  out.rows = spec.rows;
+  out.columns = spec.columns;
+  out.base_version = order.base_version;
+  out.local_steps = order.local_steps;
+  out.learning_rate = order.learning_rate;
+  return out;
+}
+
+NetworkSpec spec_of(const Announcement& announcement) {
+  return {announcement.model, announcement.classes, announcement.rows, announcement.columns};
+}
+
+double median_after_warm_up(std::vector<double> seconds) {
+  if (seconds.empty()) return 0;
+  if (seconds.size() > kStepsLeftOut) {
+    seconds.erase(seconds.begin(), seconds.begin() + kStepsLeftOut);
+  }
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
+}
+
+}  // namespace
+
+struct Trainer::Impl {
+  Impl(TrainerOptions options_, Collective& collective_, Dataset&& dataset_, Log log_)
+      : options(std::move(options_)),
+        collective(collective_),
+        dataset(std::move(dataset_)),
+        log(std::move(log_)),
+        sampler(dataset.samples(), options.batch_size, options.seed),
+        watchdog(collective, options.watchdog_s) {}
+
+  Status build(const NetworkSpec& spec);
+  Status check_dataset(const NetworkSpec& spec) const;
+  Result<SegmentResult> segment(const Announcement& order, const StopCheck& stop,
+                                const SnapshotHook& snapshot);
+  Status share_model();
+  Result<BatchTotals> step(double learning_rate, bool wish_to_stop);
+  Status average_buffers();
+  Result<std::vector<std::byte>> state() const;
+  void report(const SegmentResult& so_far, double step_seconds, std::int64_t steps_wanted);
+
+  TrainerOptions options;
+  Collective& collective;
+  Dataset dataset;
+  Log log;
+  BatchSampler sampler;
+  Watchdog watchdog;
+  std::unique_ptr<Network> network;
+  std::map<std::string, std::string> metadata;  // of the base
+  std::vector<std::byte> base;
+  std::int64_t steps_in_job = 0;
+  Clock::time_point reported_at{};
+};
+
+Status Trainer::Impl::check_dataset(const NetworkSpec& spec) const {
+  if (dataset.rows == spec.rows && dataset.columns == spec.columns &&
+      dataset.classes <= spec.classes) {
+    return {};
+  }
+  return Error{Code::data,
+               "train " + spec.model + ": the dataset has " + std::to_string(dataset.classes) +
+                   " classes of " + std::to_string(dataset.rows) + "x" +
+                   std::to_string(dataset.columns) + " pixels, the model takes " +
+                   std::to_string(spec.classes) + " of " + std::to_string(spec.rows) + "x" +
+                   std::to_string(spec.columns),
+               "Use the dataset this run is about (--dataset)."};
+}
+
+Status Trainer::Impl::build(const NetworkSpec& spec) {
+  if (network && network->spec() == spec) return {};
+  if (network) {
+    return Error{Code::model_mismatch,
+                 "train: the model changed from " + network->spec().model + " to " + spec.model +
+                     " within one job",
+                 "A run keeps one architecture; look at the server's log."};
+  }
+  if (Status status = check_dataset(spec); !status) return status;
+  NetworkOptions network_options;
+  network_options.device = options.device;
+  network_options.gpu_ordinal = options.gpu_ordinal;
+  network_options.threads = options.threads;
+  network_options.deterministic = options.deterministic;
+  Result<std::unique_ptr<Network>> built = Network::create(spec, network_options);
+  if (!built) return built.error();
+  network = std::move(*built);
+  return {};
+}
+
+// Every rank ends with rank 0's parameters and buffers. `base` is filled on rank 0 before.
+Status Trainer::Impl::share_model() {
+  base.resize(network->manifest().data_bytes);
+  if (Status status = collective.broadcast(base.data(), base.size(), 0); !status) return status;
+  return network->load(base);
+}
+
+Result<BatchTotals> Trainer::Impl::step(double learning_rate, bool wish_to_stop) {
+  const std::vector<std::int64_t> shard = sampler.next(collective.rank(), collective.size());
+  if (Status status = network->accumulate(dataset, shard, options.batch_size, wish_to_stop);
+      !status) {
+    return status.error();
+  }
+  const ReductionBuffer buffer = network->reduction();
+  Status reduced = buffer.on_device
+                       ? collective.all_reduce_sum_device(buffer.data, buffer.count, nullptr)
+                       : collective.all_reduce_sum(buffer.data, buffer.count);
+  if (!reduced) return reduced.error();
+  Result<BatchTotals> totals = network->totals();
+  if (!totals) return totals;
+  SgdStep sgd;
+  sgd.learning_rate = learning_rate;
+  if (steps_in_job < options.warm_up_steps) {
+    const double done =
+        static_cast<double>(steps_in_job + 1) / static_cast<double>(options.warm_up_steps);
+    sgd.learning_rate *= kWarmUpFloor + (1 - kWarmUpFloor) * done;
+  }
+  sgd.momentum = options.momentum;
+  sgd.weight_decay = options.weight_decay;
+  sgd.proximal = options.proximal;
+  if (Status status = network->apply(sgd); !status) return status.error();
+  ++steps_in_job;
+  return totals;
+}
+
+// Running statistics were gathered from each rank's own shards; their mean stands for the batch.
+Status Trainer::Impl::average_buffers() {
+  if (collective.size() == 1) return {};
+  std::vector<const tensor::TensorInfo*> buffers;
+  for (const tensor::TensorInfo& info : network->manifest().tensors) {
+    if (network->manifest().is_buffer(info.name)) buffers.push_back(&info);
+  }
+  if (buffers.empty()) return {};
+  Result<std::vector<std::byte>> packed = state();
+  if (!packed) return packed.error();
+  std::vector<float> values;
+  for (const tensor::TensorInfo* info : buffers) {
+    const std::size_t at = values.size();
+    values.resize(at + info->elements());
+    std::memcpy(values.data() + at, packed->data() + info->begin, info->bytes());
+  }
+  if (Status status = collective.all_reduce_sum(values.data(), values.size()); !status) {
+    return status;
+  }
+  std::size_t at = 0;
+  for (float& value : values) value /= static_cast<float>(collective.size());
+  for (const tensor::TensorInfo* info : buffers) {
+    std::memcpy(packed->data() + info->begin, values.data() + at, info->bytes());
+    at += info->elements();
+  }
+  return network->load(*packed);
+}
+
+Result<std::vector<std::byte>> Trainer::Impl::state() const {
+  std::vector<std::byte> packed(network->manifest().data_bytes);
+  if (Status status = network->store(packed); !status) return status.error();
+  return packed;
+}
+
+void Trainer::Impl::report(const SegmentResult& so_far, double step_seconds,
+                           std::int64_t steps_wanted) {
+  if (collective.rank() != 0 || seconds_since(reported_at) < options.progress_s) return;
+  reported_at = Clock::now();
+  log.info("training", {{"step", so_far.steps_run},
+                        {"of", steps_wanted},
+                        {"loss", so_far.loss_mean},
+                        {"samples_per_second",
+                         static_cast<double>(options.batch_size) / std::max(step_seconds, 1e-9)}});
+}
+
+Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const StopCheck& stop,
+                                             const SnapshotHook& snapshot) {
+  watchdog.watch("training from version " + std::to_string(order.base_version));
+  struct Rest {
+    Watchdog& watchdog;
+    ~Rest() { watchdog.rest(); }
+  } rest{watchdog};
+  // A rank that cannot build the model must not leave the others waiting for it.
+  const Status built = build(spec_of(order));
+  const Result<std::int64_t> all_built = collective.minimum(built ? 1 : 0);
+  if (!built) return built.error();
+  if (!all_built) return all_built.error();
+  if (*all_built == 0) {
+    return Error{Code::launch, "train: another rank could not build the model",
+                 "Its own message is in the job's log."};
+  }
+  if (Status status = share_model(); !status) return status.error();
+  if (options.proximal != 0) network->set_anchor();
+
+  SegmentResult result;
+  std::vector<double> step_seconds;
+  double loss_sum = 0;
+  const Clock::time_point started = Clock::now();
+  Clock::time_point snapshot_at = started;
+  while (result.steps_run < order.local_steps && !result.stopped_early) {
+    const Clock::time_point step_started = Clock::now();
+    const bool last = result.steps_run + 1 == order.local_steps;
+    const bool wish_to_stop = !last && stop && stop(result.steps_run);
+    Result<BatchTotals> totals = step(order.learning_rate, wish_to_stop);
+    if (!totals) {
+      network->reset_momentum();
+      return totals.error();
+    }
+    step_seconds.push_back(seconds_since(step_started));
+    ++result.steps_run;
+    watchdog.mark(result.steps_run);
+    result.samples += totals->samples;
+    loss_sum += totals->loss_mean;
+    result.loss_mean = loss_sum / static_cast<double>(result.steps_run);
+    result.stopped_early = totals->stop;
+    report(result, step_seconds.back(), order.local_steps);
+    if (snapshot && options.snapshot_s > 0 && seconds_since(snapshot_at) >= options.snapshot_s) {
+      result.train_seconds = seconds_since(started);
+      result.seconds_per_step = median_after_warm_up(step_seconds);
+      snapshot(result);
+      snapshot_at = Clock::now();
+    }
+  }
+  result.train_seconds = seconds_since(started);
+  if (Status status = average_buffers(); !status) return status.error();
+  const Result<std::int64_t> nanoseconds =
+      collective.maximum(std::llround(median_after_warm_up(step_seconds) * 1e9));
+  if (!nanoseconds) return nanoseconds.error();
+  result.seconds_per_step = static_cast<double>(*nanoseconds) * 1e-9;
+  return result;
+}
+
+Trainer::Trainer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Trainer::~Trainer() = default;
+
+Result<std::unique_ptr<Trainer>> Trainer::create(TrainerOptions options, Collective& collective,
+                                                 Dataset&& dataset, Log log) {
+  if (options.batch_size < collective.size()) {
+    return Error{Code::usage,
+                 "start training: a batch of " + std::to_string(options.batch_size) +
+                     " cannot be shared by " + std::to_string(collective.size()) + " ranks",
+                 "Raise --batch-size (it counts the samples of all ranks), or start fewer ranks."};
+  }
+  if (dataset.samples() == 0) {
+    return Error{Code::data, "start training: the dataset has no samples", "Check --dataset."};
+  }
+  return std::unique_ptr<Trainer>(new Trainer(
+      std::make_unique<Impl>(std::move(options), collective, std::move(dataset), std::move(log))));
+}
+
+Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& stop,
+                                   const SnapshotHook& snapshot) {
+  FEDQUEUE_ASSERT(impl_->collective.rank() == 0);
+  if (order.local_steps < 1 || !std::isfinite(order.learning_rate) || order.learning_rate < 0) {
+    return Error{Code::usage,
+                 "train: " + std::to_string(order.local_steps) + " steps at learning rate " +
+                     std::to_string(order.learning_rate) + " make no segment",
+                 "The server asked for this; look at its t_sync and lr_base."};
+  }
+  if (stop && stop(0)) {
+    SegmentResult nothing;
+    nothing.stopped_early = true;
+    return nothing;
+  }
+  // Everything that can go wrong on rank 0 alone goes wrong before the others are told to start.
+  Result<tensor::Manifest> manifest = read_manifest(order.model_file);
+  if (!manifest) return manifest.error();
+  Result<NetworkSpec> spec = spec_from_metadata(manifest->metadata);
+  if (!spec) return spec.error();
+  if (Status status = impl_->build(*spec); !status) return status.error();
+  Result<std::vector<std::byte>> base = read_state(order.model_file, impl_->network->manifest());
+  if (!base) return base.error();
+  impl_->base = std::move(*base);
+  impl_->metadata = manifest->metadata;
+
+  Announcement announcement = announce(*spec, order);
+  if (Status status = impl_->collective.broadcast_patiently(&announcement, sizeof announcement, 0);
+      !status) {
+    return status.error();
+  }
+  return impl_->segment(announcement, stop, snapshot);
+}
+
+Status Trainer::write_update(const std::filesystem::path& path) {
+  Result<std::vector<std::byte>> state = impl_->state();
+  if (!state) return state.error();
+  if (Status status = subtract_base(impl_->network->manifest(), impl_->base, *state); !status) {
+    return status;
+  }
+  tensor::Manifest layout = impl_->network->manifest();
+  layout.metadata = impl_->metadata;
+  return write_state(path, layout, *state);
+}
+
+Status Trainer::write_model(const std::filesystem::path& path) {
+  Result<std::vector<std::byte>> state = impl_->state();
+  if (!state) return state.error();
+  tensor::Manifest layout = impl_->network->manifest();
+  layout.metadata = impl_->metadata;
+  return write_state(path, layout, *state);
+}
+
+Status Trainer::finish() {
+  FEDQUEUE_ASSERT(impl_->collective.rank() == 0);
+  Announcement announcement;
+  return impl_->collective.broadcast_patiently(&announcement, sizeof announcement, 0);
+}
+
+Status Trainer::follow() {
+  FEDQUEUE_ASSERT(impl_->collective.rank() != 0);
+  for (;;) {
+    Announcement announcement;
+    if (Status status =
+            impl_->collective.broadcast_patiently(&announcement, sizeof announcement, 0);
+        !status) {
+      return status;
+    }
+    if (announcement.run == 0) return {};
+    Result<SegmentResult> result = impl_->segment(announcement, {}, {});
+    // A loss that is not finite is seen by every rank alike; rank 0 decides what comes next.
+    if (!result && result.error().code != Code::not_finite) return result.error();
+  }
+}
+
+}  // namespace fedqueue

@@ -1,0 +1,123 @@
+// Trains segments data-parallel over the ranks of one job.
+//
+// Rank 0 gives the orders: run() for each segment, finish() at the end. Every other rank calls
+// follow(), which takes part in each segment until rank 0 finishes. Only rank 0 reads and writes
+// files; models travel to the other ranks by broadcast.
+//
+//   rank 0:      create ─ run ─ write_update ─ run ─ … ─ finish
+//   rank 1 … :   create ─ follow ───────────────────────┘
+//
+// Promises: the result does not depend on the number of ranks beyond rounding; momentum and the
+// position in the data are kept from one segment to the next; a stop is obeyed at the end of the
+// step at hand, by all ranks at the same step; a rank that stalls ends the job (watchdog.h).
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "core/base/log.h"
+#include "core/base/result.h"
+#include "fedclient/collective/collective.h"
+#include "fedclient/data/dataset.h"
+
+namespace fedqueue {
+
+struct TrainerOptions {
+  std::string device = "cpu";  // "cpu" or "cuda"
+  int gpu_ordinal = 0;
+  std::int64_t batch_size = 64;  // global: summed over the ranks
+  double momentum = 0.9;
+  double weight_decay = 0;
+  double proximal = 0;  // FedProx
+  // Steps over which the learning rate rises from a tenth, once per job: momentum starts empty.
+  std::int64_t warm_up_steps = 0;
+  std::uint64_t seed = 1;  // of the order of the samples
+  int threads = 0;         // per rank; 0 leaves it to OMP_NUM_THREADS
+  bool deterministic = false;
+  double watchdog_s = 180;  // 0: none
+  double snapshot_s = 60;   // 0: none
+  double progress_s = 10;   // between two progress lines
+};
+
+struct SegmentOrder {
+  std::int64_t base_version = 0;
+  std::int64_t local_steps = 0;
+  double learning_rate = 0;
+  std::filesystem::path model_file;  // read by rank 0 alone
+};
+
+struct SegmentResult {
+  std::int64_t steps_run = 0;
+  // Median of the steps after the first five (of all if there are fewer), largest over the ranks.
+  double seconds_per_step = 0;
+  double loss_mean = 0;      // over the steps run
+  std::int64_t samples = 0;  // seen, over all ranks
+  double train_seconds = 0;
+  bool stopped_early = false;
+};
+
+// Asked on rank 0 before each step: stop after this one?
+using StopCheck = std::function<bool(std::int64_t steps_done)>;
+// Called on rank 0 every `snapshot_s` seconds with what has been done so far; may call
+// write_update(). Its time counts as no step's.
+using SnapshotHook = std::function<void(const SegmentResult& so_far)>;
+
+class Trainer {
+ public:
+  // The collective must outlive the trainer. Fails when a rank would have no samples in a batch.
+  static Result<std::unique_ptr<Trainer>> create(TrainerOptions options, Collective& collective,
+                                                 Dataset&& dataset, Log log = {});
+  ~Trainer();
+
+  // Rank 0. Zero steps are run when the stop check says so at once. After not_finite the trainer
+  // can go on with another model; after any other failure of a step the job must be aborted.
+  Result<SegmentResult> run(const SegmentOrder& order, const StopCheck& stop = {},
+                            const SnapshotHook& snapshot = {});
+
+  // Rank 0, after run() or within its snapshot hook: the difference to the base.
+  Status write_update(const std::filesystem::path& path);
+  // Rank 0, likewise: the model itself.
+  Status write_model(const std::filesystem::path& path);
+
+  // Rank 0: lets the other ranks return from follow().
+  Status finish();
+  // Every other rank: takes part until rank 0 finishes.
+  Status follow();
+
+ private:
+  struct Impl;
+  explicit Trainer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+struct EvaluationResult {
+  double accuracy = 0;  // 0 … 1
+  double loss = 0;
+  std::int64_t samples = 0;
+};
+
+// Judges a model file on a dataset, in batches, in this process alone.
+Result<EvaluationResult> evaluate(const std::filesystem::path& model_file, const Dataset& dataset,
+                                  const std::string& device = "cpu", int threads = 0);
+
+// Writes a freshly initialised model of a built-in architecture.
+struct ModelInitOptions {
+  std::string model = "mlp";
+  std::int64_t classes = 10;
+  std::int64_t rows = 28;
+  std::int64_t columns = 28;
+  std::uint64_t seed = 1;
+};
+struct InitialisedModel {
+  std::int64_t parameters = 0;
+  std::uint64_t bytes = 0;
+};
+Result<InitialisedModel> init_model(const ModelInitOptions& options,
+                                    const std::filesystem::path& output);
+
+}  // namespace fedqueue

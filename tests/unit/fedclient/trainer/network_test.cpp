@@ -1,0 +1,139 @@
+#include "fedclient/trainer/network.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "fixture.h"
+
+namespace fedqueue {
+namespace {
+
+std::unique_ptr<Network> make_network(const std::string& model = "mlp") {
+  Result<std::unique_ptr<Network>> network = Network::create({model, 4, 12, 12}, {});
+  EXPECT_TRUE(network);
+  return std::move(*network);
+}
+
+std::vector<float> gradients(Network& network) {
+  const ReductionBuffer buffer = network.reduction();
+  return {buffer.data, buffer.data + network.parameters()};
+}
+
+// One tensor out of the packed state.
+std::vector<float> values(Network& network, const std::string& name) {
+  std::vector<std::byte> state(network.manifest().data_bytes);
+  EXPECT_TRUE(network.store(state));
+  const tensor::TensorInfo* info = network.manifest().find(name);
+  std::vector<float> out(info->elements());
+  std::memcpy(out.data(), state.data() + info->begin, info->bytes());
+  return out;
+}
+
+std::vector<std::int64_t> range(std::int64_t begin, std::int64_t end) {
+  std::vector<std::int64_t> out;
+  for (std::int64_t i = begin; i < end; ++i) out.push_back(i);
+  return out;
+}
+
+TEST(Network, NamesItsTensorsAsPyTorchDoes) {
+  std::vector<std::string> names;
+  const auto lenet = make_network("lenet5");
+  for (const auto& info : lenet->manifest().tensors) names.push_back(info.name);
+  EXPECT_THAT(names, ::testing::UnorderedElementsAre(
+                         "conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias", "fc1.weight",
+                         "fc1.bias", "fc2.weight", "fc2.bias", "fc3.weight", "fc3.bias"));
+  const auto cnn = make_network("cnn");
+  EXPECT_EQ(cnn->manifest().find("bn1.num_batches_tracked")->dtype, tensor::DType::i64);
+  EXPECT_TRUE(cnn->manifest().is_buffer("bn1.running_var"));
+  EXPECT_FALSE(cnn->manifest().is_buffer("bn1.weight"));
+}
+
+TEST(Network, TheSumOfTheShardsGradientsIsTheGradientOfTheBatch) {
+  const Dataset dataset = picture_dataset(40);
+  for (const char* model : {"mlp", "lenet5"}) {
+    auto network = make_network(model);
+    ASSERT_TRUE(network->accumulate(dataset, range(0, 31), 31, false));
+    const std::vector<float> whole = gradients(*network);
+    std::vector<float> sum(whole.size(), 0);
+    // Unequal shards, one of them empty.
+    for (const auto& shard : {range(0, 17), range(17, 31), range(31, 31)}) {
+      ASSERT_TRUE(network->accumulate(dataset, shard, 31, false));
+      const std::vector<float> part = gradients(*network);
+      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
+    }
+    for (std::size_t i = 0; i < sum.size(); ++i) ASSERT_NEAR(sum[i], whole[i], 1e-6);
+  }
+}
+
+TEST(Network, LossSamplesAndTheWishToStopTravelWithTheGradients) {
+  const Dataset dataset = picture_dataset(8);
+  auto network = make_network();
+  ASSERT_TRUE(network->accumulate(dataset, range(0, 8), 8, false));
+  Result<BatchTotals> totals = network->totals();
+  ASSERT_TRUE(totals);
+  EXPECT_NEAR(totals->loss_mean, std::log(4.0), 0.3);  // untrained: as good as guessing
+  EXPECT_EQ(totals->samples, 8);
+  EXPECT_FALSE(totals->stop);
+  ASSERT_TRUE(network->accumulate(dataset, range(0, 8), 8, true));
+  EXPECT_TRUE(network->totals()->stop);
+}
+
+// v ← m·v + g + decay·w;  w ← w − lr·v, as PyTorch's SGD; the biases do not decay.
+TEST(Network, StepsAreSgdWithMomentumAndWeightDecay) {
+  const Dataset dataset = picture_dataset(16);
+  auto network = make_network();
+  const SgdStep sgd{0.1, 0.9, 0.01, 0};
+  // The gradient of fc1.bias is read back from the flat buffer by taking plain steps first.
+  std::vector<double> weight, bias, weight_velocity(128 * 144, 0), bias_velocity(128, 0);
+  const auto as_double = [](const std::vector<float>& in) {
+    return std::vector<double>(in.begin(), in.end());
+  };
+  weight = as_double(values(*network, "fc1.weight"));
+  bias = as_double(values(*network, "fc1.bias"));
+  for (int step = 0; step < 4; ++step) {
+    ASSERT_TRUE(network->accumulate(dataset, range(0, 16), 16, false));
+    const std::vector<float> gradient = gradients(*network);  // fc1.weight, fc1.bias come first
+    ASSERT_TRUE(network->apply(sgd));
+    for (std::size_t i = 0; i < weight.size(); ++i) {
+      weight_velocity[i] = 0.9 * weight_velocity[i] + gradient[i] + 0.01 * weight[i];
+      weight[i] -= 0.1 * weight_velocity[i];
+    }
+    for (std::size_t i = 0; i < bias.size(); ++i) {
+      bias_velocity[i] = 0.9 * bias_velocity[i] + gradient[weight.size() + i];
+      bias[i] -= 0.1 * bias_velocity[i];
+    }
+  }
+  const std::vector<float> weight_got = values(*network, "fc1.weight");
+  const std::vector<float> bias_got = values(*network, "fc1.bias");
+  for (std::size_t i = 0; i < weight.size(); ++i) ASSERT_NEAR(weight_got[i], weight[i], 1e-6);
+  for (std::size_t i = 0; i < bias.size(); ++i) ASSERT_NEAR(bias_got[i], bias[i], 1e-6);
+}
+
+TEST(Network, EvaluationChangesNothing) {
+  const Dataset dataset = picture_dataset(20);
+  auto network = make_network("cnn");
+  const std::vector<float> before = values(*network, "bn1.running_mean");
+  Result<EvaluationTotals> totals = network->evaluate(dataset, 0, 20);
+  ASSERT_TRUE(totals);
+  EXPECT_EQ(totals->samples, 20);
+  EXPECT_EQ(values(*network, "bn1.running_mean"), before);
+}
+
+TEST(Network, AnUnknownModelNamesTheNearest) {
+  const auto network = Network::create({"lenet", 10, 28, 28}, {});
+  ASSERT_FALSE(network);
+  EXPECT_EQ(network.error().code, Code::usage);
+  EXPECT_THAT(network.error().cure, ::testing::HasSubstr("lenet5"));
+}
+
+TEST(Network, AMissingGpuIsADeviceError) {
+  NetworkOptions options;
+  options.device = "cuda";
+  const auto network = Network::create({"mlp", 4, 12, 12}, options);
+  if (network) GTEST_SKIP() << "this machine has a GPU";
+  EXPECT_EQ(network.error().code, Code::device);
+}
+
+}  // namespace
+}  // namespace fedqueue

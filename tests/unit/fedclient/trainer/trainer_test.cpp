@@ -1,0 +1,190 @@
+#include "fedclient/trainer/trainer.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "fixture.h"
+
+namespace fedqueue {
+namespace {
+
+class TrainerTest : public TrainingTest {
+ protected:
+  TrainerTest() {
+    options_.batch_size = 16;
+    options_.seed = 3;
+    options_.snapshot_s = 0;
+  }
+  std::unique_ptr<Trainer> make_trainer() {
+    Result<std::unique_ptr<Trainer>> trainer =
+        Trainer::create(options_, *collective_, picture_dataset(200));
+    EXPECT_TRUE(trainer);
+    return std::move(*trainer);
+  }
+
+  TrainerOptions options_;
+  std::unique_ptr<Collective> collective_ = make_single_collective();
+};
+
+TEST_F(TrainerTest, LearnsAndReportsWhatItDid) {
+  const auto model = make_model();
+  const Dataset held_out = picture_dataset(100, 4, 77);
+  const Result<EvaluationResult> before = evaluate(model, held_out);
+  ASSERT_TRUE(before);
+  auto trainer = make_trainer();
+  const Result<SegmentResult> result = trainer->run({0, 60, 0.02, model});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->steps_run, 60);
+  EXPECT_EQ(result->samples, 60 * 16);
+  EXPECT_FALSE(result->stopped_early);
+  EXPECT_GT(result->seconds_per_step, 0);
+  ASSERT_TRUE(trainer->write_model(directory_ / "after.safetensors"));
+  const Result<EvaluationResult> after = evaluate(directory_ / "after.safetensors", held_out);
+  ASSERT_TRUE(after);
+  EXPECT_LT(after->loss, before->loss);
+  EXPECT_GT(after->accuracy, 0.9);
+  EXPECT_EQ(after->samples, 100);
+}
+
+TEST_F(TrainerTest, TheUpdateIsTheDifferenceAndCountersAreAbsolute) {
+  const auto model = make_model("cnn");
+  auto trainer = make_trainer();
+  ASSERT_TRUE(trainer->run({0, 5, 0.05, model}));
+  ASSERT_TRUE(trainer->write_update(directory_ / "update.safetensors"));
+  ASSERT_TRUE(trainer->write_model(directory_ / "after.safetensors"));
+  for (const char* name : {"conv1.weight", "fc.bias", "bn2.running_var"}) {
+    const auto base = floats(model, name);
+    const auto delta = floats(directory_ / "update.safetensors", name);
+    const auto after = floats(directory_ / "after.safetensors", name);
+    for (std::size_t i = 0; i < base.size(); ++i) ASSERT_EQ(delta[i], after[i] - base[i]) << name;
+  }
+  EXPECT_EQ(counter(directory_ / "update.safetensors", "bn1.num_batches_tracked"), 5);
+  // Nothing about the structure or the metadata changes.
+  const auto expected = tensor::Reader::open(model)->manifest();
+  const auto got = tensor::Reader::open(directory_ / "update.safetensors")->manifest();
+  EXPECT_THAT(tensor::differences(expected, got), ::testing::IsEmpty());
+  EXPECT_EQ(got.metadata, expected.metadata);
+}
+
+TEST_F(TrainerTest, SegmentsContinueInTheDataAndTheMomentum) {
+  const auto model = make_model();
+  auto whole = make_trainer();
+  ASSERT_TRUE(whole->run({0, 30, 0.02, model}));
+  ASSERT_TRUE(whole->write_model(directory_ / "whole.safetensors"));
+  auto parts = make_trainer();
+  ASSERT_TRUE(parts->run({0, 13, 0.02, model}));
+  ASSERT_TRUE(parts->write_model(directory_ / "half.safetensors"));
+  ASSERT_TRUE(parts->run({1, 17, 0.02, directory_ / "half.safetensors"}));
+  ASSERT_TRUE(parts->write_model(directory_ / "parts.safetensors"));
+  EXPECT_EQ(floats(directory_ / "whole.safetensors", "fc1.weight"),
+            floats(directory_ / "parts.safetensors", "fc1.weight"));
+}
+
+TEST_F(TrainerTest, StopsAfterTheStepInWhichItIsTold) {
+  const auto model = make_model();
+  auto trainer = make_trainer();
+  const auto told_at = [](std::int64_t step) {
+    return [step](std::int64_t done) { return done >= step; };
+  };
+  const Result<SegmentResult> some = trainer->run({0, 50, 0.02, model}, told_at(7));
+  ASSERT_TRUE(some);
+  EXPECT_EQ(some->steps_run, 8);
+  EXPECT_TRUE(some->stopped_early);
+  ASSERT_TRUE(trainer->write_update(directory_ / "update.safetensors"));
+  const Result<SegmentResult> none = trainer->run({0, 50, 0.02, model}, told_at(0));
+  ASSERT_TRUE(none);
+  EXPECT_EQ(none->steps_run, 0);
+  EXPECT_TRUE(none->stopped_early);
+}
+
+TEST_F(TrainerTest, SnapshotsHoldWhatHasBeenTrainedSoFar) {
+  const auto model = make_model();
+  options_.snapshot_s = 1e-9;
+  auto trainer = make_trainer();
+  std::vector<std::int64_t> steps;
+  Trainer* running = trainer.get();
+  ASSERT_TRUE(trainer->run({0, 4, 0.02, model}, {}, [&](const SegmentResult& so_far) {
+    steps.push_back(so_far.steps_run);
+    if (so_far.steps_run == 2) {
+      EXPECT_TRUE(running->write_update(directory_ / "snapshot.safetensors"));
+    }
+  }));
+  EXPECT_THAT(steps, ::testing::ElementsAre(1, 2, 3, 4));
+  auto shorter = make_trainer();
+  ASSERT_TRUE(shorter->run({0, 2, 0.02, model}));
+  ASSERT_TRUE(shorter->write_update(directory_ / "two.safetensors"));
+  EXPECT_EQ(floats(directory_ / "snapshot.safetensors", "fc2.weight"),
+            floats(directory_ / "two.safetensors", "fc2.weight"));
+}
+
+TEST_F(TrainerTest, ALossThatIsNotFiniteStopsTheSegmentAndTheTrainerGoesOn) {
+  const auto model = make_model();
+  auto trainer = make_trainer();
+  const Result<SegmentResult> broken = trainer->run({0, 50, 1e25, model});
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().code, Code::not_finite);
+  const Result<SegmentResult> sane = trainer->run({0, 20, 0.02, model});
+  ASSERT_TRUE(sane);
+  EXPECT_LT(sane->loss_mean, 2);
+}
+
+TEST_F(TrainerTest, AnUpdateThatIsNotFiniteIsNotWritten) {
+  const auto model = make_model();
+  options_.weight_decay = 1e4;
+  auto trainer = make_trainer();
+  // One step: its own loss is still finite, the parameters after it are not.
+  ASSERT_TRUE(trainer->run({0, 1, 3e38, model}));
+  const Status written = trainer->write_update(directory_ / "update.safetensors");
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().code, Code::not_finite);
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "update.safetensors"));
+}
+
+TEST_F(TrainerTest, WarmUpStartsWithASmallStep) {
+  const auto model = make_model();
+  options_.momentum = 0;
+  auto plain = make_trainer();
+  ASSERT_TRUE(plain->run({0, 1, 0.1, model}));
+  ASSERT_TRUE(plain->write_update(directory_ / "plain.safetensors"));
+  options_.warm_up_steps = 10;
+  auto warm = make_trainer();
+  ASSERT_TRUE(warm->run({0, 1, 0.1, model}));
+  ASSERT_TRUE(warm->write_update(directory_ / "warm.safetensors"));
+  const auto full = floats(directory_ / "plain.safetensors", "fc1.bias");
+  const auto small = floats(directory_ / "warm.safetensors", "fc1.bias");
+  for (std::size_t i = 0; i < full.size(); ++i) ASSERT_NEAR(small[i], 0.19 * full[i], 1e-7);
+}
+
+TEST_F(TrainerTest, TheProximalTermHoldsTheModelNearItsBase) {
+  const auto model = make_model();
+  const auto distance = [&](double proximal) {
+    options_.proximal = proximal;
+    auto trainer = make_trainer();
+    EXPECT_TRUE(trainer->run({0, 40, 0.02, model}));
+    EXPECT_TRUE(trainer->write_update(directory_ / "update.safetensors"));
+    double sum = 0;
+    for (const float x : floats(directory_ / "update.safetensors", "fc1.weight")) sum += x * x;
+    return sum;
+  };
+  EXPECT_LT(distance(1.0), distance(0.0));
+}
+
+TEST_F(TrainerTest, TheDatasetMustFitTheModel) {
+  const auto path = directory_ / "other.safetensors";
+  ASSERT_TRUE(init_model({"mlp", 10, 28, 28, 1}, path));
+  auto trainer = make_trainer();
+  const Result<SegmentResult> result = trainer->run({0, 5, 0.02, path});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Code::data);
+  EXPECT_EQ(evaluate(path, picture_dataset(10)).error().code, Code::data);
+}
+
+TEST_F(TrainerTest, AnOrderWithoutStepsOrRateIsRefused) {
+  auto trainer = make_trainer();
+  EXPECT_EQ(trainer->run({0, 0, 0.1, make_model()}).error().code, Code::usage);
+  EXPECT_EQ(trainer->run({0, 5, std::nan(""), make_model()}).error().code, Code::usage);
+}
+
+}  // namespace
+}  // namespace fedqueue
