@@ -19,12 +19,6 @@ bool is_too_stale(const Arrival& arrival, Version version,
   return staleness_max && staleness_of(arrival, version) > *staleness_max;
 }
 
-void put_in_fixed_order(std::vector<Arrival>& arrivals) {
-  std::sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) {
-    return std::tie(a.facility, a.base, a.id) < std::tie(b.facility, b.base, b.id);
-  });
-}
-
 // A selection in the making, with the place of each facility's update.
 class Selector {
  public:
