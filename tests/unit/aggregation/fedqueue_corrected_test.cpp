@@ -96,6 +96,14 @@ TEST(CorrectedAdmission, WhatArrivesInAnOpenRoundCounts) {
   EXPECT_TRUE(stale.late);
 }
 
+TEST(CorrectedAdmission, AWaitOfExactlyTheDeadlineIsInTime) {
+  const RoundState round = round_waiting_for(0, {"a"});
+  EXPECT_FALSE(corrected()->admit(waited(arrival("a", 0, 0), 1770, 1770), round).late);
+  Arrival unknown = arrival("a", 0, 0);
+  unknown.queue_wait_s.reset();
+  EXPECT_FALSE(corrected()->admit(unknown, round).late);
+}
+
 TEST(CorrectedAdmission, TooStaleFutureOrIdleUpdatesAreRejectedWithAReason) {
   const auto policy = corrected();
   const RoundState round = round_waiting_for(5, {"a"});

@@ -209,6 +209,20 @@ TEST(PublishedRounds, ANewerUpdateIsNotReplacedByACarriedOverOne) {
   EXPECT_EQ(aggregation.dropped[0].id, older.id);
 }
 
+TEST(PublishedRounds, OfTwoAnswersToTheSameVersionTheLaterCounts) {
+  const auto policy = make_policy(published());
+  RoundState round = round_of(2);
+  deliver(*policy, round, arrival("a", 0, 0, 100, 1));
+  const Arrival again = arrival("a", 0, 0, 100, 2);
+  deliver(*policy, round, again);
+  EXPECT_FALSE(policy->should_close(round).close);
+  deliver(*policy, round, arrival("b", 0, 0));
+  const Aggregation aggregation = policy->aggregate(round, three());
+  ASSERT_EQ(aggregation.updates.size(), 2u);
+  EXPECT_EQ(aggregation.updates[0].id, again.id);
+  EXPECT_THAT(weights_of(aggregation), ElementsAre(0.5, 0.5));
+}
+
 std::vector<Arrival> worked_round(std::int64_t steps_run_of_b = 9960) {
   std::vector<Arrival> arrivals{arrival("a", 1, 1, 6180), arrival("b", 0, 1, 9960),
                                 arrival("c", 1, 1, 3180)};
