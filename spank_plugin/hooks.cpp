@@ -63,16 +63,15 @@ bool hand_on(SpankPort& port, const Options& options, const Options& typed) {
   return true;
 }
 
-// Digits between separators; false at anything else, including numbers too long for 64 bits.
-bool next_number(std::string_view& text, std::int64_t& value) {
-  std::size_t digits = 0;
+// All digits, at most 18 of them, so that it fits into 64 bits.
+bool parse_number(std::string_view text, std::int64_t& value) {
+  if (text.empty() || text.size() > 18) return false;
   value = 0;
-  while (digits < text.size() && text[digits] >= '0' && text[digits] <= '9') {
-    if (++digits > 18) return false;
-    value = value * 10 + (text[digits - 1] - '0');
+  for (const char digit : text) {
+    if (digit < '0' || digit > '9') return false;
+    value = value * 10 + (digit - '0');
   }
-  text.remove_prefix(std::min(digits + 1, text.size()));
-  return digits > 0;
+  return true;
 }
 
 void export_record(SpankPort& port, const QueueRecord& record) {
@@ -148,14 +147,13 @@ std::optional<QueueRecord> record_from_text(std::string_view text, std::uint32_t
   for (std::int64_t* value :
        {&job, &record.restarts, &record.submit, &record.eligible, &record.start}) {
     const std::size_t colon = text.find(':');
-    std::string_view field = text.substr(0, colon);
-    if (!next_number(field, *value) || !field.empty()) return std::nullopt;
+    if (!parse_number(text.substr(0, colon), *value)) return std::nullopt;
     text.remove_prefix(colon + 1);
   }
   if (job != static_cast<std::int64_t>(job_id)) return std::nullopt;
   if (text == "none") return record;
   std::int64_t limit = 0;
-  if (!next_number(text, limit) || !text.empty()) return std::nullopt;
+  if (!parse_number(text, limit)) return std::nullopt;
   record.limit_s = limit;
   return record;
 }
