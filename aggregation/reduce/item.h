@@ -1,0 +1,80 @@
+// The work on one item: read its range of every file, merge, write the result into a buffer.
+//
+// Thread safety: Reduction is read-only while workers run; each worker belongs to one thread.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "aggregation/reduce/float_kernels.h"
+#include "aggregation/reduce/plan.h"
+#include "aggregation/reduce/source.h"
+#include "core/base/result.h"
+
+namespace fedqueue {
+
+// Everything the workers share.
+struct Reduction {
+  struct Update {
+    std::size_t delta = 0;  // index into sources
+    std::size_t base = 0;   // likewise; used when rebuilding
+    double weight = 0;
+  };
+
+  tensor::Manifest model;
+  Plan plan;
+  std::vector<Source> sources;  // the first is the current model
+  std::vector<Update> updates;
+  bool rebuild = false;
+  double total_weight = 0;
+
+  [[nodiscard]] const Source& current() const { return sources.front(); }
+  // The weight of an update for a tensor with this plan.
+  [[nodiscard]] double weight(const Update& update, const TensorPlan& tensor) const {
+    return tensor.equal_weights ? 1.0 / static_cast<double>(updates.size()) : update.weight;
+  }
+};
+
+// Memory that is not cleared and is aligned for vectors.
+class Buffer {
+ public:
+  explicit Buffer(std::size_t bytes);
+  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+  [[nodiscard]] std::span<std::byte> span() const { return {memory_.get(), bytes_}; }
+
+ private:
+  struct Release {
+    void operator()(std::byte* memory) const;
+  };
+  std::size_t bytes_;
+  std::unique_ptr<std::byte, Release> memory_;
+};
+
+class ItemWorker {
+ public:
+  explicit ItemWorker(const Reduction& reduction);
+
+  // Writes item.bytes bytes of the new model to `out`. Returns Σ (new − current)² over its floats.
+  Result<double> process(const Item& item, std::span<std::byte> out);
+
+ private:
+  struct Views {
+    const std::byte* delta = nullptr;
+    const std::byte* base = nullptr;
+  };
+
+  Status take_in(const Item& item, std::size_t first_update, std::size_t count);
+  Result<double> finish_item(const Item& item, std::span<std::byte> out);
+  void clear(const Item& item);
+
+  const Reduction& reduction_;
+  Buffer accumulators_;
+  std::vector<Buffer> buffers_;  // a delta and a base for every term of a pass
+};
+
+// The error for element `i` of a tensor that came out as NaN or infinite.
+[[nodiscard]] Error not_finite_sum(const tensor::TensorInfo& tensor, std::uint64_t i);
+
+}  // namespace fedqueue

@@ -1,0 +1,154 @@
+#include "aggregation/reduce/reduce.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <system_error>
+#include <thread>
+#include <unordered_map>
+
+#include "aggregation/reduce/item.h"
+#include "aggregation/reduce/plan.h"
+#include "aggregation/reduce/sink.h"
+#include "aggregation/reduce/source.h"
+#include "core/tensor/file.h"
+
+namespace fedqueue {
+namespace {
+
+// How much of the result may be digested before the mappings of the inputs are given back.
+constexpr std::uint64_t release_bytes = 8u << 20;
+
+Status check(const ReduceRequest& request) {
+  for (const ReduceUpdate& update : request.updates) {
+    if (std::isfinite(update.weight)) continue;
+    return Error{Code::aggregation,
+                 "reduce '" + update.update.string() + "': its weight is not a finite number", ""};
+  }
+  if (request.rebuild_models && request.updates.empty()) {
+    return Error{Code::aggregation, "reduce: there is no update to rebuild a model from",
+                 "Close a round only when at least one update counts."};
+  }
+  return {};
+}
+
+// Opens every file once, however often it is named.
+class SourceOpener {
+ public:
+  SourceOpener(Reduction& reduction, bool map) : reduction_(reduction), map_(map) {}
+
+  Result<std::size_t> open(const std::filesystem::path& path, const std::string& role) {
+    const auto [entry, inserted] = opened_.try_emplace(path.string(), reduction_.sources.size());
+    if (!inserted) return entry->second;
+    Result<Source> source = Source::open(path, reduction_.model, role, map_);
+    if (!source) return source.error();
+    reduction_.sources.push_back(std::move(*source));
+    return entry->second;
+  }
+
+ private:
+  Reduction& reduction_;
+  bool map_;
+  std::unordered_map<std::string, std::size_t> opened_;
+};
+
+Status open_sources(const ReduceRequest& request, Reduction& reduction) {
+  SourceOpener opener(reduction, request.map_inputs);
+  if (Result<std::size_t> current = opener.open(request.current, "model"); !current) {
+    return current.error();
+  }
+  for (const ReduceUpdate& update : request.updates) {
+    const Result<std::size_t> delta = opener.open(update.update, "update");
+    if (!delta) return delta.error();
+    Reduction::Update opened{.delta = *delta, .base = 0, .weight = update.weight};
+    if (request.rebuild_models) {
+      const Result<std::size_t> base = opener.open(update.base, "base");
+      if (!base) return base.error();
+      opened.base = *base;
+    }
+    reduction.updates.push_back(opened);
+    reduction.total_weight += update.weight;
+  }
+  return {};
+}
+
+std::size_t thread_count(const ReduceRequest& request, const Plan& plan) {
+  const std::size_t wanted = request.threads > 0 ? static_cast<std::size_t>(request.threads)
+                                                 : std::thread::hardware_concurrency();
+  return std::clamp<std::size_t>(wanted, 1, std::max<std::size_t>(plan.items.size(), 1));
+}
+
+void work(const Reduction& reduction, const tensor::Writer& writer, OrderedSink& sink) {
+  ItemWorker worker(reduction);
+  while (const std::optional<std::size_t> index = sink.claim()) {
+    const Item& item = reduction.plan.items[*index];
+    const std::span<std::byte> out = sink.slot(*index).first(item.bytes);
+    const Result<double> squares = worker.process(item, out);
+    if (!squares) {
+      sink.fail(*index, squares.error());
+      continue;
+    }
+    if (Status placed = writer.place(item.begin, out); !placed) {
+      sink.fail(*index, placed.error());
+      continue;
+    }
+    sink.deliver(*index, item.bytes, *squares);
+  }
+}
+
+// Runs the workers; the calling thread is one of them.
+void run_workers(std::size_t count, const Reduction& reduction, const tensor::Writer& writer,
+                 OrderedSink& sink) {
+  std::vector<std::jthread> threads;
+  try {
+    for (std::size_t i = 1; i < count; ++i) {
+      threads.emplace_back([&] { work(reduction, writer, sink); });
+    }
+  } catch (const std::system_error&) {
+    // A limit on threads: those that did start, and this one, do the work.
+  }
+  work(reduction, writer, sink);
+}
+
+Result<ReduceResult> write_result(const ReduceRequest& request, const Reduction& reduction) {
+  tensor::Manifest manifest = reduction.model;
+  for (const auto& [key, value] : request.metadata) manifest.metadata[key] = value;
+  Result<tensor::Writer> writer = tensor::Writer::create(request.output, std::move(manifest));
+  if (!writer) return writer.error();
+
+  const std::size_t threads = thread_count(request, reduction.plan);
+  std::uint64_t digested = 0;
+  std::uint64_t released = 0;
+  const auto digest = [&](std::size_t, std::span<const std::byte> bytes) {
+    writer->digest(bytes);
+    digested += bytes.size();
+    if (digested - released < release_bytes) return;
+    for (const Source& source : reduction.sources) source.release(released, digested);
+    released = digested;
+  };
+  OrderedSink sink(reduction.plan.items.size(), 2 * threads + 2, reduction.plan.item_bytes_max,
+                   digest);
+  run_workers(threads, reduction, *writer, sink);
+  if (sink.error()) return *sink.error();
+
+  const Result<tensor::WrittenFile> written = writer->finish();
+  if (!written) return written.error();
+  const double squares = std::min(sink.squares(), std::numeric_limits<double>::max());
+  return ReduceResult{written->sha256, written->bytes, std::sqrt(squares)};
+}
+
+}  // namespace
+
+Result<ReduceResult> reduce(const ReduceRequest& request) {
+  if (Status good = check(request); !good) return good.error();
+  Result<tensor::Reader> current = tensor::Reader::open(request.current);
+  if (!current) return within("reduce the model", current.error());
+  Reduction reduction;
+  reduction.model = current->manifest();
+  reduction.rebuild = request.rebuild_models;
+  reduction.plan = make_plan(reduction.model, request.buffers);
+  if (Status opened = open_sources(request, reduction); !opened) return opened.error();
+  return write_result(request, reduction);
+}
+
+}  // namespace fedqueue
