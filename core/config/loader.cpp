@@ -359,7 +359,9 @@ Settings::Entry& SettingsLoader::entry_for(const OptionSpec& option, std::string
   if (star == std::string::npos) return instantiate(option, "");
   const std::string prefix = option.name.substr(0, star + 1);
   const auto position = static_cast<std::size_t>(std::count(prefix.begin(), prefix.end(), '.'));
-  const std::string free_name = split(name, '.')[position];
+  std::string free_name = split(name, '.')[position];
+  const bool key = prefix.size() == option.name.size();  // as in training.*, and not a name
+  if (key) std::replace(free_name.begin(), free_name.end(), '-', '_');
   // One setting of a facility makes the facility known, with the defaults of all its settings.
   for (const OptionSpec& other : catalogue_.options()) {
     if (other.name.starts_with(prefix)) instantiate(other, free_name);

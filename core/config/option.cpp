@@ -19,6 +19,12 @@ std::string fixed_part(std::string_view part) {
   return text;
 }
 
+bool is_key(std::string_view part) {
+  return !part.empty() && std::all_of(part.begin(), part.end(), [](unsigned char c) {
+    return std::islower(c) != 0 || std::isdigit(c) != 0 || c == '_' || c == '-';
+  });
+}
+
 std::string number_text(double value) {
   char text[400];
   const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::fixed).ptr;
@@ -171,9 +177,11 @@ bool names_option(std::string_view name, const std::string& option_name) {
   const std::vector<std::string> wanted = split(option_name, '.');
   if (parts.size() != wanted.size()) return false;
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (wanted[i] == "*" ? !is_name(parts[i]) : fixed_part(parts[i]) != fixed_part(wanted[i])) {
-      return false;
-    }
+    const bool last = i + 1 == parts.size();
+    const bool same = wanted[i] != "*" ? fixed_part(parts[i]) == fixed_part(wanted[i])
+                      : last           ? is_key(parts[i])
+                                       : is_name(parts[i]);
+    if (!same) return false;
   }
   return true;
 }

@@ -2,8 +2,9 @@
 // line, its kind, its default, what it may be, and what it is for.
 //
 // Names are lower-case words with `_`, grouped by dots: "t_sync", "tls.listen". One part may be `*`
-// and stands for a name of the user's choosing: "facility.*.samples" is `[facility.site-a]
-// samples = 600` in a file. Where a person types a name, `-` and `_` are the same.
+// and stands for a word of the user's choosing: "facility.*.samples" is `[facility.site-a]
+// samples = 600` in a file, with a name as in core/base/ids.h; at the end it stands for a key, as
+// "training.*" for training.batch_size. Where a person types a name, `-` and `_` are the same.
 //
 //   file            [tls]  listen = …        (a section is a prefix; `tls.listen = …` is the same)
 //   environment     FEDQUEUE_TLS__LISTEN     (upper case, a dot is two underscores)

@@ -67,6 +67,10 @@ const std::string& Settings::text(std::string_view name) const {
   return entry.values.empty() ? unset : single(name);
 }
 
+std::string Settings::text_of(std::string_view name) const {
+  return join(declared(name).values, ",");
+}
+
 std::filesystem::path Settings::path(std::string_view name) const { return text(name); }
 
 std::int64_t Settings::integer(std::string_view name) const {

@@ -45,7 +45,12 @@ class Settings {
   // Each getter REQUIRES a declared option of a fitting kind; anything else is a defect of the
   // program. The numbers also REQUIRE a value: ask has() first where there is no default.
   [[nodiscard]] const std::string& text(std::string_view name) const;  // text, path
+  // Any kind, as it would stand in a file; the values of a repeated option joined by commas. Empty
+  // if unset.
+  [[nodiscard]] std::string text_of(std::string_view name) const;
   [[nodiscard]] std::filesystem::path path(std::string_view name) const;
+  // The value of an option of any kind, in its one written form.
+  [[nodiscard]] const std::string& raw(std::string_view name) const { return single(name); }
   [[nodiscard]] std::int64_t integer(std::string_view name) const;
   [[nodiscard]] double real(std::string_view name) const;  // integer, real, seconds
   [[nodiscard]] Duration duration(std::string_view name) const;

@@ -31,6 +31,7 @@ std::vector<OptionSpec> options() {
       {.name = "data", .kind = Kind::path},
       {.name = "dry_run", .kind = Kind::flag, .in_files = false},
       {.name = "facility.*.samples", .kind = Kind::integer, .minimum = 1},
+      {.name = "training.*"},
       {.name = "facility.*.share", .kind = Kind::real, .built_in = "0.4"},
   };
 }
@@ -180,6 +181,23 @@ TEST_F(SettingsTest, FreeNamesFromTheEnvironmentReadUnderscoresAsDashes) {
   const Settings settings = loaded();
   EXPECT_EQ(settings.integer("facility.site-a.samples"), 9);
   EXPECT_EQ(settings.text("tls.listen"), "127.0.0.1:1");
+}
+
+TEST_F(SettingsTest, AFreeKeyMayHaveUnderscores) {
+  user_file("[training]\nbatch_size = 64\n");
+  sources.environment["FEDQUEUE_TRAINING__SEED_OF_RANK"] = "3";
+  const Settings settings = loaded({"--set", "training.weight-decay=0.1"});
+  EXPECT_THAT(settings.names_under("training"),
+              ElementsAre("batch_size", "seed_of_rank", "weight_decay"));
+  EXPECT_EQ(settings.text("training.batch_size"), "64");
+  EXPECT_EQ(settings.text_of("training.weight_decay"), "0.1");
+}
+
+TEST_F(SettingsTest, AnyKindCanBeReadAsText) {
+  const Settings settings = loaded({"--t_sync", "1m", "--tls.host", "a,b"});
+  EXPECT_EQ(settings.text_of("t_sync"), "60");
+  EXPECT_EQ(settings.text_of("tls.host"), "a,b");
+  EXPECT_EQ(settings.text_of("resume"), "");
 }
 
 TEST_F(SettingsTest, AFreeNameMustBeAName) {
