@@ -79,7 +79,9 @@ Aggregation weigh(const RoundSelection& selection, Version version,
     limit_sum(weights, config.a_max);
   else
     normalise(weights);
-  for (std::size_t i = 0; i < used.size(); ++i) result.updates[i].weight = weights[i];
+  // η_g belongs to rules that add deltas; the reference averages whole models, whose weights sum to 1.
+  const double step = config.is_published() ? 1 : config.eta_global;
+  for (std::size_t i = 0; i < used.size(); ++i) result.updates[i].weight = step * weights[i];
   return result;
 }
 

@@ -113,6 +113,7 @@ class Engine {
   void fold(const UpdateDecided& fact);
   void fold(const RoundTimedOut& fact);
   void fold(const ReduceStarted& fact);
+  void fold(const UpdatesDropped& fact);
   void fold(const ReduceStalled& fact);
   void fold(const Published& fact);
   void fold(const ModelsPruned& fact);

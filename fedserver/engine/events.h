@@ -235,6 +235,11 @@ struct ReduceStarted {
   std::map<std::string, double> participation;  // of every facility, from this round on
 };
 
+// Waiting updates that can never count any more.
+struct UpdatesDropped {
+  std::vector<UpdateId> ids;
+};
+
 struct ReduceStalled {
   Version input_version = 0;
   Error why;
@@ -262,10 +267,11 @@ struct RunFinished {
   std::string reason;
 };
 
-using Fact = std::variant<RunOpened, FacilityJoined, PlanGiven, AttemptStarted, AttemptRelaunched,
-                          AttemptRelieved, AttemptFenced, AttemptEnded, SegmentAssigned,
-                          UpdateDecided, RoundTimedOut, ReduceStarted, ReduceStalled, Published,
-                          ModelsPruned, EvaluationRecorded, RunStalled, RunFinished>;
+using Fact =
+    std::variant<RunOpened, FacilityJoined, PlanGiven, AttemptStarted, AttemptRelaunched,
+                 AttemptRelieved, AttemptFenced, AttemptEnded, SegmentAssigned, UpdateDecided,
+                 RoundTimedOut, ReduceStarted, UpdatesDropped, ReduceStalled, Published,
+                 ModelsPruned, EvaluationRecorded, RunStalled, RunFinished>;
 
 // The fact's name in the journal and in event streams: "update-decided".
 [[nodiscard]] const char* fact_kind(const Fact& fact);

@@ -58,6 +58,7 @@ FEDQUEUE_FACT(UpdateDecided, facility, attempt, metadata, digest, bytes, norm, s
 FEDQUEUE_FACT(RoundTimedOut, version, times)
 FEDQUEUE_FACT(ReduceStarted, input_version, updates, kept_late, rebuild_models, unweighted_buffers,
               cause, participation)
+FEDQUEUE_FACT(UpdatesDropped, ids)
 FEDQUEUE_FACT(ReduceStalled, input_version, why)
 FEDQUEUE_FACT(Published, model, step_norm)
 FEDQUEUE_FACT(ModelsPruned, below)
@@ -70,12 +71,12 @@ FEDQUEUE_FACT(RunFinished, reason)
 namespace {
 
 // One name for each alternative of Fact, in its order.
-constexpr const char* kinds[] = {"run-opened",          "facility-joined",    "plan-given",
-                                 "attempt-started",     "attempt-relaunched", "attempt-relieved",
-                                 "attempt-fenced",      "attempt-ended",      "segment-assigned",
-                                 "update-decided",      "round-timed-out",    "reduce-started",
-                                 "reduce-stalled",      "published",          "models-pruned",
-                                 "evaluation-recorded", "run-stalled",        "run-finished"};
+constexpr const char* kinds[] = {
+    "run-opened",          "facility-joined",  "plan-given",      "attempt-started",
+    "attempt-relaunched",  "attempt-relieved", "attempt-fenced",  "attempt-ended",
+    "segment-assigned",    "update-decided",   "round-timed-out", "reduce-started",
+    "updates-dropped",     "reduce-stalled",   "published",       "models-pruned",
+    "evaluation-recorded", "run-stalled",      "run-finished"};
 static_assert(std::size(kinds) == std::variant_size_v<Fact>);
 
 template <std::size_t Index = 0>

@@ -199,6 +199,13 @@ void Engine::record_round(const ReduceStarted& fact) {
   if (state_.rounds.size() > rounds_remembered) state_.rounds.erase(state_.rounds.begin());
 }
 
+void Engine::fold(const UpdatesDropped& fact) {
+  for (const UpdateId& id : fact.ids) {
+    forget(state_.counted, id);
+    forget(state_.late, id);
+  }
+}
+
 void Engine::fold(const ReduceStalled& fact) {
   ++state_.reduce_failures;
   state_.last_error = "round " + std::to_string(fact.input_version + 1) +
@@ -213,11 +220,6 @@ void Engine::fold(const Published& fact) {
     if (round.version != fact.model.version) continue;
     round.published = true;
     round.step_norm = fact.step_norm;
-  }
-  // The bytes of these updates are no longer needed; their decisions stay, for repeated questions.
-  for (const ReduceInput& input : state_.reducing->updates) {
-    forget(state_.counted, input.id);
-    forget(state_.late, input.id);
   }
   state_.reducing.reset();
   state_.reduce_failures = 0;

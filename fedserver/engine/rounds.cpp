@@ -17,7 +17,16 @@ void Engine::consider_closing(bool timer_fired) {
   const CloseDecision decision = policy_->should_close(round);
   if (!decision.close) return;
   const Aggregation aggregation = policy_->aggregate(round, known_facilities());
-  if (aggregation.empty()) return;
+  if (aggregation.empty()) {
+    if (aggregation.dropped.empty()) return;
+    UpdatesDropped fact;
+    for (const DroppedUpdate& dropped : aggregation.dropped) {
+      fact.ids.push_back(dropped.id);
+      act(RemoveUpdate{dropped.id});
+    }
+    record(std::move(fact));
+    return;
+  }
   close_round(aggregation, decision.reason);
 }
 

@@ -1,0 +1,124 @@
+// fedserver init: a run directory with its settings, its CA, its server certificate, the operator's
+// kit and the initial model.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <iostream>
+
+#include "core/base/file.h"
+#include "core/tensor/file.h"
+#include "fedserver/blobs/blobs.h"
+#include "fedserver/certificates/commands.h"
+#include "fedserver/commands/commands.h"
+
+namespace fedqueue {
+namespace {
+
+// The settings given to init, as the config.ini that the other verbs read.
+std::string config_text(const Settings& settings, const std::string& run) {
+  std::string text =
+      "# Settings of this run. `fedserver config print DIR` shows all of them and where they come "
+      "from;\n# docs/configuration.md explains them.\n\nrun = " +
+      run + "\n";
+  std::string training;
+  for (const OptionSpec& option : run_options()) {
+    if (option.name == "run" || option.name.find('*') != std::string::npos) continue;
+    if (settings.given(option.name)) {
+      text += option.name + " = " + settings.raw(option.name) + "\n";
+    }
+  }
+  for (const std::string& name : settings.names_under("training")) {
+    training += name + " = " + settings.raw("training." + name) + "\n";
+  }
+  if (!training.empty()) text += "\n[training]\n" + training;
+  return text;
+}
+
+Status copy_initial(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const Result<tensor::Reader> model = tensor::Reader::open(from);
+  if (!model) return within("read the initial model", model.error());
+  std::error_code failed;
+  std::filesystem::create_directories(to.parent_path(), failed);
+  if (failed) return storage_error("create '" + to.parent_path().string() + "'", failed.value());
+  const std::filesystem::path temporary = to.string() + ".new";
+  std::filesystem::copy_file(from, temporary, std::filesystem::copy_options::overwrite_existing,
+                             failed);
+  if (failed) return storage_error("copy the initial model", failed.value());
+  const Result<FileDescriptor> copy = open_file(temporary, O_RDONLY);
+  if (!copy) return copy.error();
+  if (::fsync(copy->get()) != 0) return storage_error("sync the initial model", errno);
+  std::filesystem::rename(temporary, to, failed);
+  if (failed) return storage_error("rename the initial model", failed.value());
+  return sync_directory(to.parent_path());
+}
+
+Result<int> run_init(const Settings& settings) {
+  const RunDirectory directory = run_directory(settings);
+  std::error_code ignored;
+  if (std::filesystem::exists(directory.config(), ignored)) {
+    return Error{Code::conflict, "'" + directory.root.string() + "' already holds a run",
+                 "Choose another directory; nothing was changed."};
+  }
+  if (!settings.has("initial")) {
+    return Error{Code::usage, "the initial model is missing",
+                 "Make one with: fedclient model init --model mlp -o initial.safetensors; then "
+                 "give it with --initial initial.safetensors."};
+  }
+  const Result<EngineConfig> config = engine_config(settings);
+  if (!config) return config.error();
+  const std::filesystem::path model = directory.server() / "models" / BlobStore::model_file(0);
+  if (Status copied = copy_initial(settings.path("initial"), model); !copied) return copied.error();
+
+  std::vector<std::string> hosts = settings.list("host");
+  if (hosts.empty()) {
+    char name[256] = {};
+    ::gethostname(name, sizeof name - 1);
+    hosts = {name, "localhost", "127.0.0.1", "::1"};
+  }
+  const std::string url = settings.has("url")
+                              ? settings.text("url")
+                              : "https://" + hosts.front() + ":" + settings.raw("port");
+  const CertificateSite site{directory.authority(), directory.server(), directory.root, config->run,
+                             url};
+  if (Status made = create_authority(site, hosts); !made) return made.error();
+  if (Status written = write_file_atomic(directory.config(), config_text(settings, config->run));
+      !written) {
+    return written.error();
+  }
+  std::cout << "run '" << config->run << "' is ready in " << directory.root.string() << "\n"
+            << "next:  fedserver cert facility NAME --samples N " << directory.root.string()
+            << "   (one kit for each facility)\n"
+            << "       fedserver run " << directory.root.string() << "\n";
+  return 0;
+}
+
+}  // namespace
+
+Command init_command() {
+  Command command;
+  command.verb = "init";
+  command.summary = "Make a run directory: settings, certificates and the initial model";
+  command.examples = {
+      "fedserver init runs/mnist --run mnist --initial initial.safetensors --host fed.example.org",
+      "fedserver init runs/mnist --run mnist --initial initial.safetensors --policy fedavg "
+      "--rounds 50"};
+  command.options =
+      all_of({{{.name = "initial",
+                .kind = Kind::path,
+                .help = "The initial model, a safetensors file (fedclient model init makes one).",
+                .in_files = false},
+               {.name = "host",
+                .help = "A name or address of this server, for its certificate; may be repeated.",
+                .repeated = true,
+                .in_files = false},
+               {.name = "url",
+                .help = "How facilities reach the server; https://HOST:PORT if left out.",
+                .in_files = false}},
+              run_options()});
+  command.arguments = {directory_argument()};
+  command.user_file = settings_file;
+  command.run = run_init;
+  return command;
+}
+
+}  // namespace fedqueue

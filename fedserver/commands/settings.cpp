@@ -1,0 +1,154 @@
+#include "fedserver/commands/settings.h"
+
+namespace fedqueue {
+namespace {
+
+OptionSpec number(std::string name, std::string built_in, double minimum, double maximum,
+                  std::string help) {
+  OptionSpec spec;
+  spec.name = std::move(name);
+  spec.kind = Kind::real;
+  spec.built_in = std::move(built_in);
+  spec.minimum = minimum;
+  spec.maximum = maximum;
+  spec.help = std::move(help);
+  return spec;
+}
+
+OptionSpec count(std::string name, std::string built_in, double minimum, std::string help) {
+  OptionSpec spec = number(std::move(name), std::move(built_in), minimum, 1e9, std::move(help));
+  spec.kind = Kind::integer;
+  return spec;
+}
+
+OptionSpec seconds(std::string name, std::string built_in, std::string help) {
+  OptionSpec spec = number(std::move(name), std::move(built_in), 0, 1e9, std::move(help));
+  spec.kind = Kind::seconds;
+  return spec;
+}
+
+OptionSpec text(std::string name, std::string built_in, std::string help,
+                std::vector<std::string> choices = {}) {
+  OptionSpec spec;
+  spec.name = std::move(name);
+  spec.built_in = std::move(built_in);
+  spec.help = std::move(help);
+  spec.choices = std::move(choices);
+  return spec;
+}
+
+constexpr double any = 1e300;
+
+}  // namespace
+
+RunDirectory run_directory(const Settings& settings) {
+  const std::string argument = settings.argument(0);
+  return {std::filesystem::path(argument.empty() ? "." : argument)};
+}
+
+std::vector<OptionSpec> policy_options() {
+  OptionSpec scale;
+  scale.name = "scale_learning_rate";
+  scale.kind = Kind::flag;
+  scale.help = "Divide the learning rate by the local steps (published: on; otherwise off).";
+  return {
+      text("policy", "fedqueue", "The aggregation policy.", {"fedavg", "fedqueue"}),
+      text("semantics", "corrected",
+           "FedQueue as published, or with the corrections of docs/policies.md.",
+           {"published", "corrected"}),
+      seconds("t_sync_s", "3600", "The time a round is planned for (T)."),
+      number("admission_tolerance", "0.15", 0, any, "The round's timer is (1 + this) t_sync."),
+      seconds("round_timer_s", "", "The round's timer, instead of (1 + tolerance) t_sync."),
+      count("quorum", "1", 1, "Updates that a round needs at least."),
+      count("staleness_max", "", -1,
+            "Older updates are refused; -1: none (published: -1, else 4)."),
+      seconds("theta_s", "", "Safety time kept free in a round's budget."),
+      seconds("q_init_s", "", "Queue wait assumed before one was seen."),
+      number("alpha_queue", "0.5", 0, 1, "Weight of the newest queue wait (also beta_queue)."),
+      text("wait_predictor", "", "How queue waits are predicted.", {"ewma", "log_ewma"}),
+      number("alpha_compute", "0.5", 0, 1, "Weight of the newest step time."),
+      number("alpha_admission", "0.2", 0, any, "An update is in time up to q + this * t_sync."),
+      count("warm_up_steps", "20", 1, "Local steps of the first round, and the least ever."),
+      count("local_steps", "100", 1, "Local steps of every segment under fedavg."),
+      number("lr_base", "0.01", 0, any, "The learning rate."),
+      scale,
+      seconds("walltime_margin_s", "",
+              "Left at the end of a job for its upload (60, or limit / 10)."),
+      count("segments_per_job", "1", 1, "Segments that one job may train."),
+      text("weights", "", "Weights of the updates.",
+           {"participation", "samples", "steps", "equal"}),
+      text("staleness_fn", "",
+           "Weight of a stale update: constant, harmonic:0.5, exponential:0.5, …"),
+      number("gamma", "0.05", 0, 1, "Weight of the newest round in a facility's participation."),
+      number("m_min", "0.1", 0, 1, "The least participation used."),
+      number("a_max", "2", 0, any, "The weights of a round sum to this at most."),
+      text("wait_factor", "none", "A further factor by queue wait.", {"none", "harmonic"}),
+      number("wait_factor_beta", "0.5", 0, any, "Strength of that factor."),
+      number("share_cap", "", 0, 1, "The most that one facility weighs; 1: no cap."),
+      number("eta_global", "1", 0, any, "The server's step on the weighted sum."),
+  };
+}
+
+std::vector<OptionSpec> run_options() {
+  const std::vector<OptionSpec> own = {
+      text("run", "", "The run's name, [a-z0-9-]+."),
+      count("rounds", "0", 0, "The run is finished after so many rounds; 0: no end."),
+      seconds("run_deadline_s", "0", "Server uptime after which the run is finished; 0: none."),
+      text("listen", "::", "Address to listen on; :: is every address, IPv4 included."),
+      count("port", "8443", 0, "Port to listen on; 0: any free one."),
+      count("status_port", "0", 0, "Port of the plain status page on loopback; 0: none."),
+      seconds("heartbeat_s", "10", "How often a running job reports."),
+      seconds("lease_s", "60", "Silence after which a running job counts as lost."),
+      seconds("contact_timeout_s", "0",
+              "Silence after which a facility is not waited for; 0: 3 t_sync."),
+      seconds("plan_retry_s", "0", "How soon a waiting agent asks again; 0: t_sync / 20."),
+      seconds("job_time_limit_s", "0", "Time limit asked for every job; 0: the site profile's."),
+      count("empty_timers_max", "3", 1,
+            "Timers without an update before the run shows as stalled."),
+      count("models_kept", "20", 0, "Newest versions kept on disk; 0: all."),
+      number("update_norm_max", "0", 0, any, "Updates of a larger norm are refused; 0: none."),
+      count("reduce_threads", "0", 0, "Threads of the weighted sum; 0: one for each processor."),
+      count("quota_mb", "0", 0, "Disk space for models and updates; 0: what the disk has."),
+      seconds("linger_s", "600", "How long a finished run is still served."),
+      text("training.*", "", "Settings handed to every trainer, as training.batch_size = 64."),
+  };
+  return all_of({own, policy_options()});
+}
+
+Result<EngineConfig> engine_config(const Settings& settings) {
+  EngineConfig config;
+  config.run = settings.text("run");
+  if (!is_name(config.run)) {
+    return Error{Code::usage, "the run's name '" + config.run + "' is not a name",
+                 "Use 1 to 63 of the letters a-z, digits and '-', as run = fashion-mnist."};
+  }
+  for (const OptionSpec& option : policy_options()) {
+    if (!settings.has(option.name)) continue;
+    if (Status set = config.policy.set(option.name, settings.raw(option.name)); !set) {
+      return set.error();
+    }
+  }
+  if (Status valid = config.policy.validate(); !valid) return valid.error();
+  config.rounds_max = settings.integer("rounds");
+  config.run_deadline_s = settings.real("run_deadline_s");
+  config.heartbeat_s = settings.real("heartbeat_s");
+  config.lease_s = settings.real("lease_s");
+  config.contact_timeout_s = settings.real("contact_timeout_s");
+  config.plan_retry_s = settings.real("plan_retry_s");
+  config.job_time_limit_s = settings.real("job_time_limit_s");
+  config.empty_timers_max = static_cast<int>(settings.integer("empty_timers_max"));
+  config.models_kept = settings.integer("models_kept");
+  if (config.heartbeat_s <= 0 || config.lease_s < 2 * config.heartbeat_s) {
+    return Error{Code::usage,
+                 "lease_s (" + std::to_string(config.lease_s) +
+                     ") must be at least twice heartbeat_s (" + std::to_string(config.heartbeat_s) +
+                     "), which must be above 0",
+                 ""};
+  }
+  for (const std::string& name : settings.names_under("training")) {
+    config.training[name] = settings.text("training." + name);
+  }
+  return config;
+}
+
+}  // namespace fedqueue
