@@ -90,6 +90,7 @@ END
   [ "$(value_of FED_RUN srun.env)" = demo ]
   [ "$(value_of FED_KIT srun.env)" = "$WORK/kit" ]
   [ -n "$(value_of FED_QUEUE_WAIT_S srun.env)" ]
+  # shellcheck disable=SC2016  # expanded in the allocation
   salloc --quiet --ntasks=1 --fed-run=demo --fed-kit=kit \
     bash -c 'cd / && srun env >"$WORK/salloc.env"'
   [ "$(value_of FED_KIT salloc.env)" = "$WORK/kit" ]

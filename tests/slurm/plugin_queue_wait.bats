@@ -88,6 +88,7 @@ in_node_log() { grep -q "\[$1\]" "$WORK"/s/t/log/slurmd-*.log; }
   run_job norecord --fed-run=demo --wrap env
   cp plugstack.saved "$PLUGSTACK"
   [ "$(value_of FED_RUN norecord)" = demo ]
+  # shellcheck disable=SC2154  # set by run_job
   [ "$(value_of FED_JOB_ID norecord)" = "$job" ]
   [ -z "$(value_of FED_QUEUE_WAIT_S norecord)" ]
 }
