@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,11 +35,15 @@ struct Announcement {
   std::int64_t base_version = 0;
   std::int64_t local_steps = 0;
   double learning_rate = 0;
+  TrainingSettings training;
 };
+static_assert(std::is_trivially_copyable_v<Announcement>);
 
-Announcement announce(const NetworkSpec& spec, const SegmentOrder& order) {
+Announcement announce(const NetworkSpec& spec, const SegmentOrder& order,
+                      const TrainingSettings& training) {
   Announcement out;
   out.run = 1;
+  out.training = training;
   FEDQUEUE_ASSERT(spec.model.size() < sizeof out.model);
   std::memcpy(out.model, spec.model.data(), spec.model.size());
   out.classes = spec.classes;
@@ -52,6 +57,23 @@ Announcement announce(const NetworkSpec& spec, const SegmentOrder& order) {
 
 NetworkSpec spec_of(const Announcement& announcement) {
   return {announcement.model, announcement.classes, announcement.rows, announcement.columns};
+}
+
+Status check_training(const TrainingSettings& training, int ranks) {
+  if (training.batch_size < ranks) {
+    return Error{Code::usage,
+                 "start training: a batch of " + std::to_string(training.batch_size) +
+                     " cannot be shared by " + std::to_string(ranks) + " ranks",
+                 "Raise batch_size (it counts the samples of all ranks), or start fewer ranks."};
+  }
+  for (const double value : {training.momentum, training.weight_decay, training.proximal}) {
+    if (!std::isfinite(value) || value < 0) {
+      return Error{Code::usage,
+                   "start training: momentum, weight_decay or proximal is negative or not a number",
+                   "Look at the run's training settings."};
+    }
+  }
+  return {};
 }
 
 double median_after_warm_up(std::vector<double> seconds) {
@@ -72,10 +94,12 @@ struct Trainer::Impl {
         collective(collective_),
         dataset(std::move(dataset_)),
         log(std::move(log_)),
-        sampler(dataset.samples(), options.batch_size, options.seed),
+        training(options.training),
+        sampler(dataset.samples(), training.batch_size, training.seed),
         watchdog(collective, options.watchdog_s) {}
 
   Status build(const NetworkSpec& spec);
+  void adopt(const TrainingSettings& settings);
   Status check_dataset(const NetworkSpec& spec) const;
   Result<SegmentResult> segment(const Announcement& order, const StopCheck& stop,
                                 const SnapshotHook& snapshot);
@@ -89,12 +113,14 @@ struct Trainer::Impl {
   Collective& collective;
   Dataset dataset;
   Log log;
+  TrainingSettings training;
   BatchSampler sampler;
   Watchdog watchdog;
   std::unique_ptr<Network> network;
   std::map<std::string, std::string> metadata;  // of the base
   std::vector<std::byte> base;
   std::int64_t steps_in_job = 0;
+  bool usable = true;
   Clock::time_point reported_at{};
 };
 
@@ -132,6 +158,15 @@ Status Trainer::Impl::build(const NetworkSpec& spec) {
   return {};
 }
 
+// The position in the data is kept unless the order of the samples itself changes.
+void Trainer::Impl::adopt(const TrainingSettings& settings) {
+  if (settings == training) return;
+  const BatchPosition position = sampler.position();
+  sampler = BatchSampler(dataset.samples(), settings.batch_size, settings.seed);
+  if (settings.seed == training.seed) sampler.seek(position);
+  training = settings;
+}
+
 // Every rank ends with rank 0's parameters and buffers. `base` is filled on rank 0 before.
 Status Trainer::Impl::share_model() {
   base.resize(network->manifest().data_bytes);
@@ -141,7 +176,7 @@ Status Trainer::Impl::share_model() {
 
 Result<BatchTotals> Trainer::Impl::step(double learning_rate, bool wish_to_stop) {
   const std::vector<std::int64_t> shard = sampler.next(collective.rank(), collective.size());
-  if (Status status = network->accumulate(dataset, shard, options.batch_size, wish_to_stop);
+  if (Status status = network->accumulate(dataset, shard, training.batch_size, wish_to_stop);
       !status) {
     return status.error();
   }
@@ -154,14 +189,14 @@ Result<BatchTotals> Trainer::Impl::step(double learning_rate, bool wish_to_stop)
   if (!totals) return totals;
   SgdStep sgd;
   sgd.learning_rate = learning_rate;
-  if (steps_in_job < options.warm_up_steps) {
+  if (steps_in_job < training.warm_up_steps) {
     const double done =
-        static_cast<double>(steps_in_job + 1) / static_cast<double>(options.warm_up_steps);
+        static_cast<double>(steps_in_job + 1) / static_cast<double>(training.warm_up_steps);
     sgd.learning_rate *= kWarmUpFloor + (1 - kWarmUpFloor) * done;
   }
-  sgd.momentum = options.momentum;
-  sgd.weight_decay = options.weight_decay;
-  sgd.proximal = options.proximal;
+  sgd.momentum = training.momentum;
+  sgd.weight_decay = training.weight_decay;
+  sgd.proximal = training.proximal;
   if (Status status = network->apply(sgd); !status) return status.error();
   ++steps_in_job;
   return totals;
@@ -209,7 +244,7 @@ void Trainer::Impl::report(const SegmentResult& so_far, double step_seconds,
                         {"of", steps_wanted},
                         {"loss", so_far.loss_mean},
                         {"samples_per_second",
-                         static_cast<double>(options.batch_size) / std::max(step_seconds, 1e-9)}});
+                         static_cast<double>(training.batch_size) / std::max(step_seconds, 1e-9)}});
 }
 
 Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const StopCheck& stop,
@@ -229,7 +264,7 @@ Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const St
                  "Its own message is in the job's log."};
   }
   if (Status status = share_model(); !status) return status.error();
-  if (options.proximal != 0) network->set_anchor();
+  if (training.proximal != 0) network->set_anchor();
 
   SegmentResult result;
   std::vector<double> step_seconds;
@@ -274,11 +309,8 @@ Trainer::~Trainer() = default;
 
 Result<std::unique_ptr<Trainer>> Trainer::create(TrainerOptions options, Collective& collective,
                                                  Dataset&& dataset, Log log) {
-  if (options.batch_size < collective.size()) {
-    return Error{Code::usage,
-                 "start training: a batch of " + std::to_string(options.batch_size) +
-                     " cannot be shared by " + std::to_string(collective.size()) + " ranks",
-                 "Raise --batch-size (it counts the samples of all ranks), or start fewer ranks."};
+  if (Status status = check_training(options.training, collective.size()); !status) {
+    return status.error();
   }
   if (dataset.samples() == 0) {
     return Error{Code::data, "start training: the dataset has no samples", "Check --dataset."};
@@ -286,6 +318,14 @@ Result<std::unique_ptr<Trainer>> Trainer::create(TrainerOptions options, Collect
   return std::unique_ptr<Trainer>(new Trainer(
       std::make_unique<Impl>(std::move(options), collective, std::move(dataset), std::move(log))));
 }
+
+Status Trainer::configure(const TrainingSettings& training) {
+  if (Status status = check_training(training, impl_->collective.size()); !status) return status;
+  impl_->adopt(training);
+  return {};
+}
+
+bool Trainer::usable() const { return impl_->usable; }
 
 Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& stop,
                                    const SnapshotHook& snapshot) {
@@ -312,12 +352,14 @@ Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& s
   impl_->base = std::move(*base);
   impl_->metadata = manifest->metadata;
 
-  Announcement announcement = announce(*spec, order);
+  Announcement announcement = announce(*spec, order, impl_->training);
   if (Status status = impl_->collective.broadcast_patiently(&announcement, sizeof announcement, 0);
       !status) {
     return status.error();
   }
-  return impl_->segment(announcement, stop, snapshot);
+  Result<SegmentResult> result = impl_->segment(announcement, stop, snapshot);
+  if (!result && result.error().code != Code::not_finite) impl_->usable = false;
+  return result;
 }
 
 Status Trainer::write_update(const std::filesystem::path& path) {
@@ -355,6 +397,7 @@ Status Trainer::follow() {
       return status;
     }
     if (announcement.run == 0) return {};
+    impl_->adopt(announcement.training);
     Result<SegmentResult> result = impl_->segment(announcement, {}, {});
     // A loss that is not finite is seen by every rank alike; rank 0 decides what comes next.
     if (!result && result.error().code != Code::not_finite) return result.error();

@@ -27,17 +27,25 @@
 
 namespace fedqueue {
 
-struct TrainerOptions {
-  std::string device = "cpu";  // "cpu" or "cuda"
-  int gpu_ordinal = 0;
+// What the run decides. Rank 0's values hold for all ranks.
+struct TrainingSettings {
   std::int64_t batch_size = 64;  // global: summed over the ranks
   double momentum = 0.9;
-  double weight_decay = 0;
-  double proximal = 0;  // FedProx
+  double weight_decay = 0;  // on weights of two or more dimensions
+  double proximal = 0;      // FedProx: pull towards the segment's base
   // Steps over which the learning rate rises from a tenth, once per job: momentum starts empty.
   std::int64_t warm_up_steps = 0;
   std::uint64_t seed = 1;  // of the order of the samples
-  int threads = 0;         // per rank; 0 leaves it to OMP_NUM_THREADS
+
+  friend bool operator==(const TrainingSettings&, const TrainingSettings&) = default;
+};
+
+// What the facility decides.
+struct TrainerOptions {
+  TrainingSettings training;
+  std::string device = "cpu";  // "cpu" or "cuda"
+  int gpu_ordinal = 0;
+  int threads = 0;  // per rank; 0 leaves it to OMP_NUM_THREADS
   bool deterministic = false;
   double watchdog_s = 180;  // 0: none
   double snapshot_s = 60;   // 0: none
@@ -69,15 +77,23 @@ using SnapshotHook = std::function<void(const SegmentResult& so_far)>;
 
 class Trainer {
  public:
-  // The collective must outlive the trainer. Fails when a rank would have no samples in a batch.
+  // The collective must outlive the trainer.
   static Result<std::unique_ptr<Trainer>> create(TrainerOptions options, Collective& collective,
                                                  Dataset&& dataset, Log log = {});
   ~Trainer();
 
-  // Rank 0. Zero steps are run when the stop check says so at once. After not_finite the trainer
-  // can go on with another model; after any other failure of a step the job must be aborted.
+  // Rank 0: other settings from the next segment on. Another seed begins the data anew. Fails when
+  // a rank would have no samples in a batch.
+  Status configure(const TrainingSettings& training);
+
+  // Rank 0. Zero steps are run when the stop check says so at once. After a failure usable() tells
+  // whether another segment can follow.
   Result<SegmentResult> run(const SegmentOrder& order, const StopCheck& stop = {},
                             const SnapshotHook& snapshot = {});
+
+  // False once a step failed on some rank: the ranks no longer agree where they are, and the job
+  // must be aborted. A loss that is not finite is no such failure.
+  [[nodiscard]] bool usable() const;
 
   // Rank 0, after run() or within its snapshot hook: the difference to the base.
   Status write_update(const std::filesystem::path& path);

@@ -12,8 +12,8 @@ namespace {
 class TrainerTest : public TrainingTest {
  protected:
   TrainerTest() {
-    options_.batch_size = 16;
-    options_.seed = 3;
+    options_.training.batch_size = 16;
+    options_.training.seed = 3;
     options_.snapshot_s = 0;
   }
   std::unique_ptr<Trainer> make_trainer() {
@@ -131,7 +131,7 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteStopsTheSegmentAndTheTrainerGoesOn) {
 
 TEST_F(TrainerTest, AnUpdateThatIsNotFiniteIsNotWritten) {
   const auto model = make_model();
-  options_.weight_decay = 1e4;
+  options_.training.weight_decay = 1e4;
   auto trainer = make_trainer();
   // One step: its own loss is still finite, the parameters after it are not.
   ASSERT_TRUE(trainer->run({0, 1, 3e38, model}));
@@ -143,11 +143,11 @@ TEST_F(TrainerTest, AnUpdateThatIsNotFiniteIsNotWritten) {
 
 TEST_F(TrainerTest, WarmUpStartsWithASmallStep) {
   const auto model = make_model();
-  options_.momentum = 0;
+  options_.training.momentum = 0;
   auto plain = make_trainer();
   ASSERT_TRUE(plain->run({0, 1, 0.1, model}));
   ASSERT_TRUE(plain->write_update(directory_ / "plain.safetensors"));
-  options_.warm_up_steps = 10;
+  options_.training.warm_up_steps = 10;
   auto warm = make_trainer();
   ASSERT_TRUE(warm->run({0, 1, 0.1, model}));
   ASSERT_TRUE(warm->write_update(directory_ / "warm.safetensors"));
@@ -159,7 +159,7 @@ TEST_F(TrainerTest, WarmUpStartsWithASmallStep) {
 TEST_F(TrainerTest, TheProximalTermHoldsTheModelNearItsBase) {
   const auto model = make_model();
   const auto distance = [&](double proximal) {
-    options_.proximal = proximal;
+    options_.training.proximal = proximal;
     auto trainer = make_trainer();
     EXPECT_TRUE(trainer->run({0, 40, 0.02, model}));
     EXPECT_TRUE(trainer->write_update(directory_ / "update.safetensors"));

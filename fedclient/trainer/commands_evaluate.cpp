@@ -1,0 +1,219 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <thread>
+
+#include "core/base/text.h"
+#include "fedclient/collective/launch.h"
+#include "fedclient/link/link.h"
+#include "fedclient/trainer/client_options.h"
+#include "fedclient/trainer/commands.h"
+#include "fedclient/trainer/stop_signals.h"
+#include "fedclient/trainer/trainer.h"
+
+namespace fedqueue {
+namespace {
+
+// Models are fetched here and removed after they were judged.
+struct Judge {
+  const Settings& settings;
+  Dataset held_out;
+  std::unique_ptr<Link> link;
+  std::filesystem::path file;
+
+  Result<EvaluationResult> judge(const std::filesystem::path& model) const {
+    return evaluate(model, held_out, settings.text("device"),
+                    static_cast<int>(settings.integer("threads")));
+  }
+
+  void print(const std::string& what, std::optional<Version> version,
+             const EvaluationResult& result) const {
+    if (settings.text("format") == "json") {
+      nlohmann::ordered_json line;
+      if (version) line["version"] = *version;
+      line["accuracy"] = result.accuracy;
+      line["loss"] = result.loss;
+      line["samples"] = result.samples;
+      std::cout << line.dump() << std::endl;
+    } else {
+      std::cout << what << ": accuracy " << result.accuracy << ", loss " << result.loss << " on "
+                << result.samples << " held-out samples" << std::endl;
+    }
+  }
+
+  // Fetches, judges, reports.
+  Status version(std::optional<Version> wanted) {
+    Result<DownloadedModel> model = link->download_model(wanted, file);
+    if (!model) return model.error();
+    Result<EvaluationResult> result = judge(file);
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+    if (!result) return result.error();
+    print("version " + std::to_string(model->version), model->version, *result);
+    if (!settings.flag("report")) return {};
+    return link->evaluated({model->version, result->accuracy, result->loss, result->samples});
+  }
+};
+
+struct RunState {
+  Version latest = 0;
+  bool finished = false;
+};
+
+Result<RunState> ask_state(Link& link) {
+  Result<std::string> text = link.status_json();
+  if (!text) return text.error();
+  const auto document = nlohmann::json::parse(*text, nullptr, false);
+  if (!document.is_object() || !document.contains("version") ||
+      !document["version"].is_number_integer() || !document.contains("state") ||
+      !document["state"].is_string()) {
+    return Error{Code::network, "read the run's state: the server's answer has no version or state",
+                 "Client and server may be of different releases."};
+  }
+  return RunState{document["version"].get<Version>(), document["state"] == "finished"};
+}
+
+// True if the time passed; false if a signal came before.
+bool pause_for(double seconds) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (std::chrono::steady_clock::now() < until) {
+    if (!stop_signal_seen().empty()) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return stop_signal_seen().empty();
+}
+
+double poll_interval(const Settings& settings) {
+  const auto floor = process_variables()("FED_POLL_MIN_S");
+  return std::max(settings.real("poll"), floor ? parse_real(*floor).value_or(0) : 0);
+}
+
+// Judges the newest version, then every later one, until the run is over.
+Result<int> follow(Judge& judge) {
+  const RetryPolicy retry;
+  const double interval = poll_interval(judge.settings);
+  Version next = -1;
+  int failures = 0;
+  auto worked_at = std::chrono::steady_clock::now();
+  for (;;) {
+    Result<RunState> state = ask_state(*judge.link);
+    Status done;
+    if (state) {
+      if (next < 0) next = state->latest;
+      while (done && next <= state->latest) {
+        done = judge.version(next);
+        // A version that was deleted meanwhile is not worth stopping for.
+        if (done || done.error().code == Code::not_found) {
+          done = {};
+          ++next;
+        }
+      }
+      if (done && state->finished) return 0;
+    } else {
+      done = state.error();
+    }
+    const auto now = std::chrono::steady_clock::now();
+    double pause_s = interval;
+    if (done) {
+      failures = 0;
+      worked_at = now;
+    } else {
+      if (!may_pass(done.error().code) || now - worked_at > retry.give_up_after) {
+        return done.error();
+      }
+      pause_s = std::max(interval, to_seconds(backoff(retry, ++failures, 0.5)));
+    }
+    if (!pause_for(pause_s)) return 0;
+  }
+}
+
+Result<int> evaluate_verb(const Settings& settings) {
+  Result<Dataset> held_out = load_dataset(settings.path("dataset"), Split::held_out);
+  if (!held_out) return held_out.error();
+  Judge judge{settings, std::move(*held_out), nullptr, {}};
+  if (settings.has("model_file")) {
+    Result<EvaluationResult> result = judge.judge(settings.path("model_file"));
+    if (!result) return result.error();
+    judge.print(settings.path("model_file").string(), std::nullopt, *result);
+    return 0;
+  }
+  std::optional<Version> wanted;
+  if (settings.text("version") != "latest") {
+    const auto number = parse_integer(settings.text("version"));
+    if (!number || *number < 0) {
+      return Error{Code::usage, "read --version: '" + settings.text("version") + "' is no version",
+                   "Give a number from 0, or 'latest'."};
+    }
+    wanted = *number;
+  }
+  Result<Log> log = Log::create({}, "evaluate");
+  if (!log) return log.error();
+  Result<Connection> connection = find_connection(settings, process_variables(), *log);
+  if (!connection) return connection.error();
+  for (const std::string& note : connection->notes) log->warning(note);
+  Result<std::unique_ptr<Link>> link = Link::create(connection->link);
+  if (!link) return link.error();
+  judge.link = std::move(*link);
+  judge.file =
+      settings.path("work_directory") / ("evaluate-" + std::to_string(::getpid()) + ".safetensors");
+  if (settings.flag("follow")) {
+    watch_stop_signals();
+    return follow(judge);
+  }
+  if (Status done = judge.version(wanted); !done) return done.error();
+  return 0;
+}
+
+}  // namespace
+
+std::vector<Command> evaluate_commands() {
+  Command evaluation;
+  evaluation.verb = "evaluate";
+  evaluation.summary = "Judge a version of the run's model on held-out data";
+  evaluation.details =
+      "The held-out split is never trained on. The result is reported to the server, which keeps "
+      "it with the version. With --follow every version is judged as it is published, until the "
+      "run is over.";
+  evaluation.examples = {"fedclient evaluate --kit kits/site-a --follow",
+                         "fedclient evaluate --model-file initial.safetensors"};
+  evaluation.options = all_of({connection_options(),
+                               computing_options(),
+                               {{.name = "version",
+                                 .built_in = "latest",
+                                 .help = "Which version to judge.",
+                                 .value_name = "N|latest",
+                                 .in_files = false},
+                                {.name = "follow",
+                                 .kind = Kind::flag,
+                                 .built_in = "false",
+                                 .help = "Judge each new version until the run is over.",
+                                 .in_files = false},
+                                {.name = "model_file",
+                                 .kind = Kind::path,
+                                 .help = "Judge this file instead, without a server.",
+                                 .value_name = "FILE",
+                                 .in_files = false},
+                                {.name = "report",
+                                 .kind = Kind::flag,
+                                 .built_in = "true",
+                                 .help = "Tell the server.",
+                                 .in_files = false},
+                                {.name = "poll",
+                                 .kind = Kind::seconds,
+                                 .built_in = "5",
+                                 .help = "How often --follow asks for news.",
+                                 .minimum = 0.1},
+                                {.name = "work_directory",
+                                 .kind = Kind::path,
+                                 .built_in = ".",
+                                 .help = "Where models and unfinished updates are kept.",
+                                 .value_name = "DIR"}}});
+  evaluation.reads = true;
+  evaluation.run = evaluate_verb;
+  return {evaluation};
+}
+
+}  // namespace fedqueue
