@@ -68,14 +68,12 @@ packages_of() { # GROUP...
 
 # missing_packages GROUP...: those that are not installed, without asking the network.
 missing_packages() {
-  local wanted installed
+  local wanted installed package
   read -r -a wanted <<<"$(packages_of "$@" | tr '\n' ' ')"
   # dpkg-query fails when it does not know one of the names, and still lists the others.
-  installed=$(dpkg-query -W -f '${binary:Package} ${db:Status-Status}\n' "${wanted[@]}" \
-    2>/dev/null || true)
-  local package
+  installed=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${wanted[@]}" 2>/dev/null || true)
   for package in "${wanted[@]}"; do
-    grep -qE "^$package(:[a-z0-9]+)? installed$" <<<"$installed" || echo "$package"
+    grep -qxF "$package installed" <<<"$installed" || echo "$package"
   done
 }
 
@@ -121,7 +119,7 @@ install_packages() {
     sudo -n true 2>/dev/null || { [[ -t 0 ]] && sudo -v; } ||
       die 1 "sudo wants a password and there is no terminal; install first: apt-get install ${missing[*]}"
   fi
-  step packages "installing ${#missing[@]} packages: ${missing[*]}" apt_install "${missing[@]}" ||
+  step packages "installing packages: ${missing[*]}" apt_install "${missing[@]}" ||
     die 1 "could not install packages; try: apt-get update && apt-get install ${missing[*]}"
 }
 
