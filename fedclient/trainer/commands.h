@@ -13,7 +13,4 @@ namespace fedqueue {
 [[nodiscard]] std::vector<Command> train_commands();
 [[nodiscard]] std::vector<Command> evaluate_commands();
 
-// `data split`, for this program; fedclient itself has it without LibTorch.
-[[nodiscard]] std::vector<Command> data_commands();
-
 }  // namespace fedqueue

@@ -1,5 +1,6 @@
 // The training side of fedclient: read the configuration, run the verb.
 #include "core/config/command.h"
+#include "fedclient/data/verbs.h"
 #include "fedclient/trainer/commands.h"
 
 int main(int argc, char** argv) {

@@ -1,0 +1,186 @@
+// The real trainer under the real mpirun: the number of ranks does not matter, and ranks that stop
+// or die take the whole job with them.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "core/tensor/file.h"
+#include "fedclient/data/dataset.h"
+#include "processes.h"
+
+namespace fedqueue {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kTrainer = FEDCLIENT_TRAIN;
+
+class RanksTest : public ::testing::Test {
+ protected:
+  RanksTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "fedqueue-XXXXXX").string();
+    directory_ = ::mkdtemp(pattern.data());
+    ::setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
+    ::setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
+    ::setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 1);
+    ::setenv("OMP_NUM_THREADS", "1", 1);
+    EXPECT_TRUE(write_dataset(directory_ / "data", Split::train, dataset()));
+  }
+  ~RanksTest() override { std::filesystem::remove_all(directory_); }
+
+  void SetUp() override {
+    if (std::string(MPIRUN).empty()) GTEST_SKIP() << "mpirun is not installed";
+  }
+
+  // 300 pictures of stripes whose distance is their label.
+  static Dataset dataset() {
+    Dataset out;
+    out.rows = out.columns = 28;
+    out.classes = 5;
+    for (int i = 0; i < 300; ++i) {
+      const int label = i % 5;
+      out.labels.push_back(static_cast<std::uint8_t>(label));
+      for (int p = 0; p < 28 * 28; ++p) {
+        out.images.push_back(
+            static_cast<std::uint8_t>((p % (label + 2) == 0 ? 200 : 30) + (p * i) % 50));
+      }
+    }
+    return out;
+  }
+
+  int run(const std::string& name, const std::string& command) {
+    Process process(directory_, name, command);
+    const int code = process.wait();
+    log_ = process.output();
+    return code;
+  }
+
+  void make_model(const std::string& model) {
+    ASSERT_EQ(run("init", kTrainer + " model init --model " + model + " -o initial.safetensors"), 0)
+        << log_;
+  }
+
+  std::string local(const std::string& options) {
+    return kTrainer + " train local --initial initial.safetensors --dataset data " + options;
+  }
+
+  // All floats of a model, in the order of the file.
+  std::vector<float> floats(const std::string& file) {
+    Result<tensor::Reader> reader = tensor::Reader::open(directory_ / file);
+    EXPECT_TRUE(reader) << log_;
+    std::vector<float> out;
+    for (const tensor::TensorInfo& info : reader->manifest().tensors) {
+      if (info.dtype != tensor::DType::f32) continue;
+      std::vector<float> values(info.elements());
+      EXPECT_TRUE(reader->read_tensor(info, std::as_writable_bytes(std::span(values))));
+      out.insert(out.end(), values.begin(), values.end());
+    }
+    return out;
+  }
+
+  // mpirun with ranks that leave their process ids in files.
+  std::string ranks_with_pids(int ranks, const std::string& options) {
+    return std::string(MPIRUN) + " -n " + std::to_string(ranks) +
+           " sh -c 'echo $$ > pid.$OMPI_COMM_WORLD_RANK; exec " + local(options) + "'";
+  }
+  pid_t pid_of(int rank) {
+    const std::string text = content_of(directory_ / ("pid." + std::to_string(rank)));
+    return text.empty() ? 0 : std::stoi(text);
+  }
+
+  std::filesystem::path directory_;
+  std::string log_;
+};
+
+// The parameters may differ by rounding: at most 1e-5 of the largest parameter after 50 steps.
+TEST_F(RanksTest, TheNumberOfRanksDoesNotChangeTheResult) {
+  for (const std::string model : {"mlp", "lenet5"}) {
+    make_model(model);
+    const std::string options = "--steps 50 --batch_size 50 --learning_rate 0.02 -o ";
+    ASSERT_EQ(run("one", local(options + "one.safetensors")), 0) << log_;
+    const std::vector<float> one = floats("one.safetensors");
+    const float largest = std::abs(*std::max_element(
+        one.begin(), one.end(), [](float a, float b) { return std::abs(a) < std::abs(b); }));
+    EXPECT_NE(one, floats("initial.safetensors"));
+    for (const int ranks : {2, 3}) {  // 50 = 25 + 25 = 16 + 17 + 17
+      const std::string file = "ranks" + std::to_string(ranks) + ".safetensors";
+      ASSERT_EQ(run("many", std::string(MPIRUN) + " -n " + std::to_string(ranks) + " " +
+                                local(options + file)),
+                0)
+          << log_;
+      const std::vector<float> many = floats(file);
+      ASSERT_EQ(many.size(), one.size());
+      float difference = 0;
+      for (std::size_t i = 0; i < one.size(); ++i) {
+        difference = std::max(difference, std::abs(one[i] - many[i]));
+      }
+      EXPECT_LE(difference, 1e-5f * largest) << model << " on " << ranks << " ranks";
+    }
+  }
+}
+
+TEST_F(RanksTest, AStoppedRankEndsTheWholeJob) {
+  make_model("mlp");
+  Process job(directory_, "job",
+              ranks_with_pids(2, "--steps 100000000 --progress 0.1 --watchdog 2"));
+  ASSERT_TRUE(eventually([&] {
+    return job.output().find("msg=\"training\"") != std::string::npos;
+  })) << job.output();
+  const pid_t first = pid_of(0);
+  const pid_t second = pid_of(1);
+  ASSERT_GT(second, 0);
+  ASSERT_EQ(::kill(second, SIGSTOP), 0);
+  EXPECT_NE(job.wait(), 0);
+  EXPECT_THAT(job.output(), HasSubstr("rank 0 of 2 on"));
+  EXPECT_THAT(job.output(), HasSubstr("no progress for 2 s at step"));
+  EXPECT_TRUE(eventually([&] { return gone(first) && gone(second); }));
+}
+
+TEST_F(RanksTest, AKilledRankEndsTheWholeJob) {
+  make_model("mlp");
+  Process job(directory_, "job", ranks_with_pids(2, "--steps 100000000 --progress 0.1"));
+  ASSERT_TRUE(eventually([&] {
+    return job.output().find("msg=\"training\"") != std::string::npos;
+  })) << job.output();
+  const pid_t survivor = pid_of(0);
+  ASSERT_EQ(::kill(pid_of(1), SIGKILL), 0);
+  EXPECT_NE(job.wait(), 0);
+  EXPECT_TRUE(eventually([&] { return gone(survivor); }));
+}
+
+TEST_F(RanksTest, ASignalEndsTrainingAfterTheStepAtHandWithItsUpdate) {
+  make_model("mlp");
+  Process job(directory_, "job",
+              ranks_with_pids(2,
+                              "--steps 100000000 --progress 0.1 --format json "
+                              "--update update.safetensors"));
+  ASSERT_TRUE(eventually([&] {
+    return job.output().find("msg=\"training\"") != std::string::npos;
+  })) << job.output();
+  // Slurm signals every task; rank 0 alone decides.
+  for (const int rank : {1, 0}) ASSERT_EQ(::kill(pid_of(rank), SIGUSR1), 0);
+  EXPECT_EQ(job.wait(), 0) << job.output();
+  EXPECT_THAT(job.output(), HasSubstr("\"stopped_early\":true"));
+  EXPECT_FALSE(floats("update.safetensors").empty());
+}
+
+TEST_F(RanksTest, TasksThatDoNotFindEachOtherAreRefused) {
+  make_model("mlp");
+  EXPECT_EQ(run("alone", "env SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 " + local("--steps 1")), 40);
+  EXPECT_THAT(log_, HasSubstr("rank 0 of 1, but Slurm started 2 tasks"));
+}
+
+TEST_F(RanksTest, ARankWithoutDataEndsTheJobWithItsReason) {
+  make_model("mlp");
+  const int code = run("missing", std::string(MPIRUN) + " -n 2 sh -c 'exec " + kTrainer +
+                                      " train local --initial initial.safetensors --dataset "
+                                      "data$( [ $OMPI_COMM_WORLD_RANK = 1 ] && echo -missing )'");
+  EXPECT_EQ(code, 50) << log_;
+  EXPECT_THAT(log_, HasSubstr("rank 1"));
+  EXPECT_THAT(log_, HasSubstr("does not exist"));
+}
+
+}  // namespace
+}  // namespace fedqueue
