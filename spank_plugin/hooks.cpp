@@ -113,8 +113,6 @@ std::optional<QueueRecord> find_record(SpankPort& port, const SiteSettings& site
 }
 
 void hand_over_record(SpankPort& port, const SiteSettings& site) {
-  // Figures of the job this one was submitted from would be wrong here.
-  for (const char* name : record_variables) port.remove_from_tasks(name);
   const auto record = find_record(port, site);
   if (const auto job_id = port.job_id()) {
     port.export_to_tasks("FED_JOB_ID", std::to_string(*job_id));
@@ -228,8 +226,10 @@ void Hooks::compute(SpankPort& port, int count, const char* const* arguments) co
   const SiteSettings site = parse_site_settings(count, arguments);
   complain(port, site);
   apply_site_defaults(options, site);
+  // What the job this one was submitted from had would be wrong here.
   port.remove_from_tasks("FED_ERROR");
   for (const OptionText& text : option_texts) port.remove_from_tasks(text.exported);
+  for (const char* name : record_variables) port.remove_from_tasks(name);
   if (const Problem problem = check_texts(options)) {
     port.export_to_tasks("FED_ERROR", *problem);
     return;

@@ -263,7 +263,9 @@ TEST_F(SpankPlugin, TurnsABadOptionOnTheNodeIntoAMessageForTheTrainer) {
                    {"SLURM_SPANK_FED_CONFIG", "/a\nb"}}) {
     enter_batch_step();
     state().job_environment[name] = value;
+    state().job_environment["FED_QUEUE_WAIT_S"] = "999";
     EXPECT_EQ(post_opt(), 0);
+    EXPECT_EQ(exported("FED_QUEUE_WAIT_S"), "(unset)");
     EXPECT_THAT(exported("FED_ERROR"), StartsWith("--fed-")) << name;
     EXPECT_EQ(exported("FED_RUN"), "(unset)");
   }
