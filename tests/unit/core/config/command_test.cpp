@@ -134,7 +134,7 @@ TEST_F(CommandTest, OneFileServesAllVerbsAndPrograms) {
 }
 
 TEST_F(CommandTest, AVerbMayFindItsFileFromItsArguments) {
-  scratch.file("config.ini", "t_sync = 7\n").string();
+  scratch.file("config.ini", "t_sync = 7\n");
   program.commands[1].user_file = [](const std::vector<std::string>& arguments) {
     return std::filesystem::path(arguments.empty() ? "." : arguments[0]) / "config.ini";
   };

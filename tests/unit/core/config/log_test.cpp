@@ -118,7 +118,7 @@ TEST_F(LogTest, LinesOfManyThreadsStayWhole) {
 }
 
 TEST_F(LogTest, ALogIsAppendedToAndKeepsItsMode) {
-  scratch.file("log.json", "{}\n").string();
+  scratch.file("log.json", "{}\n");
   std::filesystem::permissions(scratch / "log.json", std::filesystem::perms(0600));
   made().info("a");
   EXPECT_EQ(lines("log.json").size(), 2u);

@@ -1,7 +1,9 @@
-// A folder of its own for one test, removed at its end.
+// A folder of its own for one test, removed at its end; in memory where there is such a file
+// system, since nothing here needs to survive a crash and everything is synchronised to disk.
 #pragma once
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -13,7 +15,10 @@ namespace fedqueue {
 class Scratch {
  public:
   Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "fedqueue-XXXXXX").string();
+    const std::filesystem::path parent = ::access("/dev/shm", W_OK) == 0
+                                             ? std::filesystem::path("/dev/shm")
+                                             : std::filesystem::temp_directory_path();
+    std::string pattern = (parent / "fedqueue-XXXXXX").string();
     folder_ = ::mkdtemp(pattern.data());
   }
   ~Scratch() {
@@ -27,7 +32,7 @@ class Scratch {
     return folder_ / name;
   }
   // The path of a new file with that text.
-  [[nodiscard]] std::filesystem::path file(const std::string& name, const std::string& text) const {
+  std::filesystem::path file(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ / name) << text;
     return folder_ / name;
   }
