@@ -1,4 +1,5 @@
 // Link's small calls: JSON in, JSON out.
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "core/base/digest.h"
@@ -154,6 +155,14 @@ Status Link::events(std::int64_t last_id, const std::function<bool(const ServerE
     ++failures;
     if (!transport.pause(backoff(retry, failures, state_->random.uniform()))) return error;
   }
+}
+
+Status Link::stop_run(const std::string& reason) {
+  const std::string body = nlohmann::json({{"reason", reason}}).dump();
+  const Result<std::string> answer =
+      send(*state_->transport, "POST", "stop", body, random_key());
+  if (!answer) return answer.error();
+  return {};
 }
 
 }  // namespace fedqueue

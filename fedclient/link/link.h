@@ -69,6 +69,8 @@ class Link : public SessionServer {
   Result<HeartbeatAnswer> heartbeat(const AttemptId& attempt, const Heartbeat& heartbeat) override;
   Status end_job(const AttemptId& attempt, const JobEnd& end) override;
   Status evaluated(const Evaluation& evaluation);
+  // Finishes the run; an operator's right.
+  Status stop_run(const std::string& reason);
 
   // The server's own JSON document about the run.
   Result<std::string> status_json();

@@ -139,7 +139,7 @@ Result<UpdateAnswer> put(Transport& transport, const Sending& sending, std::uint
   if (answer->ok()) return read_answer(answer->body);
   Error error = answer_error(answer->status, answer->body);
   // The server holds another number of bytes than it said before: ask again.
-  if (!answer->header("fedqueue-offset").empty() && !may_pass(error.code)) {
+  if (error.code == Code::conflict && !answer->header("fedqueue-offset").empty()) {
     error.code = Code::try_again;
   }
   return error;
