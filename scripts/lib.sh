@@ -60,7 +60,6 @@ packages_of() { # GROUP...
       slurm) echo slurmctld slurmd slurm-client munge libslurm-dev ;;
       data) echo dataset-fashion-mnist ;;
       test) echo bats shellcheck curl openssl python3 sqlite3 procps ;;
-      demo) echo procps ;;
       *) die 2 "there is no package group '$group'." ;;
     esac
   done
@@ -147,14 +146,19 @@ build_jobs() {
   echo $((by_memory < cores ? by_memory : cores))
 }
 
-# build PRESET [TARGET...]: configures and builds; without targets everything. When nothing has
-# changed this takes a second or two.
-build() {
-  local preset=$1 folder=$BUILD_ROOT/$1 targets=()
+# configure PRESET [CMAKE-OPTION...]
+configure() {
+  local preset=$1
+  shift
+  step "configure-$preset" "configuring the $preset build" \
+    cmake -S "$REPOSITORY" --preset "$preset" -B "$BUILD_ROOT/$preset" "$@"
+}
+
+# compile PRESET [TARGET...]: without targets everything. When nothing has changed this takes a second.
+compile() {
+  local preset=$1 targets=()
   shift
   (($# == 0)) || targets=(--target "$@")
-  step "configure-$preset" "configuring the $preset build" \
-    cmake -S "$REPOSITORY" --preset "$preset" -B "$folder" || return
-  step "build-$preset" "building in $folder (a first build takes some minutes)" \
-    cmake --build "$folder" -j "$(build_jobs)" "${targets[@]}"
+  step "build-$preset" "building in $BUILD_ROOT/$preset (the first time this takes some minutes)" \
+    cmake --build "$BUILD_ROOT/$preset" -j "$(build_jobs)" "${targets[@]}"
 }
