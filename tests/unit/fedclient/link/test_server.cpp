@@ -35,10 +35,14 @@ void Listener::start() {
       if (accepted < 0) return;
       ++connections_;
       std::lock_guard lock(mutex_);
-      sockets_.push_back(accepted);
+      sockets_.insert(accepted);
       threads_.emplace_back([this, accepted] {
         serve(accepted);
-        ::shutdown(accepted, SHUT_RDWR);
+        // Closed, and not only shut down: whatever the peer still sends must be answered by a
+        // reset.
+        std::lock_guard closing(mutex_);
+        sockets_.erase(accepted);
+        ::close(accepted);
       });
     }
   });
@@ -53,7 +57,6 @@ void Listener::stop() {
     for (const int open : sockets_) ::shutdown(open, SHUT_RDWR);
   }
   for (std::thread& thread : threads_) thread.join();
-  for (const int open : sockets_) ::close(open);
   ::close(socket_);
 }
 

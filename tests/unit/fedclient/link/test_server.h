@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -50,7 +51,7 @@ class Listener {
   std::atomic<int> connections_ = 0;
   std::thread accepting_;
   std::mutex mutex_;
-  std::vector<int> sockets_;
+  std::set<int> sockets_;
   std::vector<std::thread> threads_;
 };
 
