@@ -22,7 +22,7 @@ set(FEDQUEUE_MAY_USE_driver base protocol engine)
 set(FEDQUEUE_MAY_USE_journal base protocol engine driver)
 set(FEDQUEUE_MAY_USE_blobs base tensor engine driver)
 set(FEDQUEUE_MAY_USE_reducer base tensor reduce engine driver blobs)
-set(FEDQUEUE_MAY_USE_certificates base config kit)
+set(FEDQUEUE_MAY_USE_certificates base kit)
 set(FEDQUEUE_MAY_USE_telemetry base protocol engine driver)
 set(FEDQUEUE_MAY_USE_http base kit protocol engine driver blobs certificates telemetry)
 

@@ -11,7 +11,8 @@ namespace fedqueue {
 namespace {
 
 const char* const ask_again =
-    "Copy the whole kit again, or ask the operator for a new one ('fedserver cert renew NAME').";
+    "Copy the whole kit again, or ask the operator for a new one ('fedserver cert renew DIR "
+    "NAME').";
 
 Status check_present(const Kit& kit) {
   std::error_code ignored;
@@ -36,7 +37,7 @@ Status check_present(const Kit& kit) {
 }
 
 std::string renewal(const Identity& identity) {
-  return "Ask the operator for a new certificate: fedserver cert renew " + identity.name;
+  return "Ask the operator for a new certificate: fedserver cert renew DIR " + identity.name;
 }
 
 Error verification_error(int reason, const Kit& kit, X509* certificate, X509* failing,
@@ -123,7 +124,7 @@ std::string expiry_note(const std::string& name, CalendarTime not_after, Calenda
   std::string note = "the certificate of " + name + " expire" + (days < 0 ? "d" : "s") + " on " +
                      calendar_text(not_after);
   if (days >= 0) note += " (in " + std::to_string(days) + (days == 1 ? " day)" : " days)");
-  return note + "; renew it with: fedserver cert renew " + name;
+  return note + "; renew it with: fedserver cert renew DIR " + name;
 }
 
 Result<Kit> load_kit(const std::filesystem::path& directory, const KitDemand& demand) {

@@ -36,7 +36,7 @@ Result<int> request(const Settings& settings) {
   Result<std::filesystem::path> made = create_request(settings.path("output"), name);
   if (!made) return made.error();
   std::cout << "Send " << made->string() << " to the operator, who signs it with:\n"
-            << "  fedserver cert facility " << name << " --samples N --csr client.csr\n"
+            << "  fedserver cert facility DIR " << name << " --samples N --csr client.csr\n"
             << "and put what comes back into the same folder. The key next to it stays here.\n";
   return 0;
 }

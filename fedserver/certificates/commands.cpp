@@ -161,8 +161,8 @@ Result<Identity> renewed_identity(const std::vector<CertificateRecord>& all,
   }
   if (found) return *found;
   return Error{Code::not_found, "no certificate was ever issued to '" + order.name + "'",
-               "'fedserver cert list' shows all; a new one: fedserver cert facility " + order.name +
-                   " --samples N"};
+               "'fedserver cert list DIR' shows all; a new one: fedserver cert facility DIR " +
+                   order.name + " --samples N"};
 }
 
 }  // namespace
@@ -222,7 +222,8 @@ Result<CertificateReport> issue_client_certificate(const CertificateRun& run,
     return Error{Code::conflict,
                  "the " + titled(identity) + " has a certificate that is valid until " +
                      calendar_text(usable.back().not_after),
-                 "To replace it: fedserver cert renew " + identity.name};
+                 "To replace it: fedserver cert renew " + run.files.run_directory.string() + " " +
+                     identity.name};
   }
   if (identity.kind == IdentityKind::facility) {
     if (Status enrolled = enrol(run, *office, order); !enrolled) return enrolled.error();

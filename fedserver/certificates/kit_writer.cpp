@@ -34,11 +34,11 @@ std::string readme_text(const KitContent& content) {
       "the server's address and your name\n\n"
       "Keep client.key to yourself: mode 0600, a folder of mode 0700, no copy in a repository\n"
       "or a shared project space. Whoever has it can act as you. If it was seen by others, ask\n"
-      "the operator to run: fedserver cert revoke " +
+      "the operator to run: fedserver cert revoke DIR " +
       content.identity.name +
       "\n\n"
       "Check the folder:     fedclient kit check .\n"
-      "A longer validity:    the operator runs: fedserver cert renew " +
+      "A longer validity:    the operator runs: fedserver cert renew DIR " +
       content.identity.name + "\n";
   return text;
 }

@@ -185,7 +185,7 @@ Result<std::vector<CertificateRecord>> Registry::State::meant(
     if (kinds.size() > 1) {
       return Error{Code::conflict,
                    "the name '" + name_or_fingerprint + "' has certificates of several kinds",
-                   "Say which with --kind, or give a fingerprint from 'fedserver cert list'."};
+                   "Say which with --kind, or give a fingerprint from 'fedserver cert list DIR'."};
     }
     return by_name;
   }
@@ -197,14 +197,14 @@ Result<std::vector<CertificateRecord>> Registry::State::meant(
     if (by_digits->size() > 1) {
       return Error{Code::conflict,
                    "several certificates have a fingerprint that begins with " + digits,
-                   "Give more digits; 'fedserver cert list --format json' shows all 64."};
+                   "Give more digits; 'fedserver cert list DIR --format json' shows all 64."};
     }
     if (by_digits->size() == 1) return by_digits;
   }
   return Error{Code::not_found,
                "no " + (kind.empty() ? "" : kind + " ") + "certificate was issued to '" +
                    name_or_fingerprint + "' or has that fingerprint",
-               "'fedserver cert list' shows all."};
+               "'fedserver cert list DIR' shows all."};
 }
 
 Result<std::vector<CertificateRecord>> Registry::revoke(const std::string& name_or_fingerprint,
@@ -257,8 +257,8 @@ Status Registry::enrol(const FacilityId& facility, std::int64_t samples, Calenda
                  "the facility '" + facility.str() + "' is enrolled with " +
                      std::to_string((*earlier)->samples) + " samples, not " +
                      std::to_string(samples),
-                 "To change its share on purpose: fedserver cert samples " + facility.str() + " " +
-                     std::to_string(samples)};
+                 "To change its share on purpose: fedserver cert samples DIR " + facility.str() +
+                     " --samples " + std::to_string(samples)};
   }
   {
     Result<sqlite::Statement> insert = sqlite::Statement::prepare(
@@ -280,7 +280,7 @@ Status Registry::change_samples(const FacilityId& facility, std::int64_t samples
   if (Status done = update->finish("change the samples of " + facility.str()); !done) return done;
   if (update->rows_changed() == 1) return {};
   return Error{Code::not_found, "the facility '" + facility.str() + "' is not enrolled",
-               "Enrol it: fedserver cert facility " + facility.str() + " --samples N"};
+               "Enrol it: fedserver cert facility DIR " + facility.str() + " --samples N"};
 }
 
 Result<std::optional<EnrolledFacility>> Registry::facility(const FacilityId& facility) const {

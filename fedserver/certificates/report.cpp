@@ -94,7 +94,7 @@ CertificateReport list_report(const std::vector<CertificateRecord>& certificates
                         {"enrolled_at", calendar_text(facility.enrolled_at)}});
   }
   report.text = table(rows);
-  report.json = Json{{"certificates", listed}, {"facilities", enrolled}}.dump(2) + "\n";
+  report.json = Json{{"certificates", listed}, {"facilities", enrolled}}.dump(2);
   return report;
 }
 
@@ -105,7 +105,7 @@ CertificateReport change_report(const std::string& sentence,
   report.text = sentence + "\n";
   Json listed = Json::array();
   for (const CertificateRecord& record : certificates) listed.push_back(json_of(record, now));
-  report.json = Json{{"message", sentence}, {"certificates", listed}}.dump(2) + "\n";
+  report.json = Json{{"message", sentence}, {"certificates", listed}}.dump(2);
   return report;
 }
 

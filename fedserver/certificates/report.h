@@ -11,7 +11,7 @@ namespace fedqueue {
 
 struct CertificateReport {
   std::string text;                // lines for a terminal
-  std::string json;                // one JSON value
+  std::string json;                // one JSON value, without a final line end
   std::vector<std::string> notes;  // for standard error: expiries ahead
 };
 

@@ -118,7 +118,8 @@ TEST_F(CertificateCommandsTest, ASecondKitForOneNameNeedsARenewal) {
   kit_for(IdentityKind::facility, "site-a");
   const Error error = failure_of(issue_client_certificate(run, order("site-a")));
   EXPECT_EQ(error.code, Code::conflict);
-  EXPECT_THAT(error.cure, HasSubstr("fedserver cert renew site-a"));
+  EXPECT_THAT(error.cure,
+              HasSubstr("fedserver cert renew " + run.files.run_directory.string() + " site-a"));
 }
 
 TEST_F(CertificateCommandsTest, ARenewalLeavesTheOldCertificateWorking) {

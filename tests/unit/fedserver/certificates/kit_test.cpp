@@ -93,7 +93,7 @@ TEST_F(KitTest, ExpiryIsAnnouncedThenRefused) {
   demand.now = end + std::chrono::seconds(1);
   EXPECT_EQ(fault(demand).code, Code::tls_expired);
   EXPECT_THAT(fault(demand).message, HasSubstr("expired on " + calendar_text(end)));
-  EXPECT_THAT(fault(demand).cure, HasSubstr("fedserver cert renew site-a"));
+  EXPECT_THAT(fault(demand).cure, HasSubstr("fedserver cert renew DIR site-a"));
 }
 
 TEST_F(KitTest, AWrongClockIsNamedAsAPossibleCause) {
