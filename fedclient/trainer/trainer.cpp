@@ -103,6 +103,9 @@ struct Trainer::Impl {
   Status check_dataset(const NetworkSpec& spec) const;
   Result<SegmentResult> segment(const Announcement& order, const StopCheck& stop,
                                 const SnapshotHook& snapshot);
+  Status prepare(const NetworkSpec& spec);
+  Status all_steps(const Announcement& order, const StopCheck& stop, const SnapshotHook& snapshot,
+                   SegmentResult& result, std::vector<double>& step_seconds);
   Status share_model();
   Result<BatchTotals> step(double learning_rate, bool wish_to_stop);
   Status average_buffers();
@@ -247,27 +250,25 @@ void Trainer::Impl::report(const SegmentResult& so_far, double step_seconds,
                          static_cast<double>(training.batch_size) / std::max(step_seconds, 1e-9)}});
 }
 
-Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const StopCheck& stop,
-                                             const SnapshotHook& snapshot) {
-  watchdog.watch("training from version " + std::to_string(order.base_version));
-  struct Rest {
-    Watchdog& watchdog;
-    ~Rest() { watchdog.rest(); }
-  } rest{watchdog};
+// Every rank ends with the architecture and the base, or all with an error.
+Status Trainer::Impl::prepare(const NetworkSpec& spec) {
   // A rank that cannot build the model must not leave the others waiting for it.
-  const Status built = build(spec_of(order));
+  const Status built = build(spec);
   const Result<std::int64_t> all_built = collective.minimum(built ? 1 : 0);
-  if (!built) return built.error();
+  if (!built) return built;
   if (!all_built) return all_built.error();
   if (*all_built == 0) {
     return Error{Code::launch, "train: another rank could not build the model",
                  "Its own message is in the job's log."};
   }
-  if (Status status = share_model(); !status) return status.error();
+  if (Status status = share_model(); !status) return status;
   if (training.proximal != 0) network->set_anchor();
+  return {};
+}
 
-  SegmentResult result;
-  std::vector<double> step_seconds;
+Status Trainer::Impl::all_steps(const Announcement& order, const StopCheck& stop,
+                                const SnapshotHook& snapshot, SegmentResult& result,
+                                std::vector<double>& step_seconds) {
   double loss_sum = 0;
   const Clock::time_point started = Clock::now();
   Clock::time_point snapshot_at = started;
@@ -287,18 +288,33 @@ Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const St
     loss_sum += totals->loss_mean;
     result.loss_mean = loss_sum / static_cast<double>(result.steps_run);
     result.stopped_early = totals->stop;
+    result.train_seconds = seconds_since(started);
     report(result, step_seconds.back(), order.local_steps);
     if (snapshot && options.snapshot_s > 0 && seconds_since(snapshot_at) >= options.snapshot_s) {
-      result.train_seconds = seconds_since(started);
       result.seconds_per_step = median_after_warm_up(step_seconds);
       snapshot(result);
       snapshot_at = Clock::now();
     }
   }
-  result.train_seconds = seconds_since(started);
+  return {};
+}
+
+Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const StopCheck& stop,
+                                             const SnapshotHook& snapshot) {
+  watchdog.watch("training from version " + std::to_string(order.base_version));
+  struct Rest {
+    Watchdog& watchdog;
+    ~Rest() { watchdog.rest(); }
+  } rest{watchdog};
+  if (Status status = prepare(spec_of(order)); !status) return status.error();
+  SegmentResult result;
+  std::vector<double> step_seconds;
+  if (Status status = all_steps(order, stop, snapshot, result, step_seconds); !status) {
+    return status.error();
+  }
   if (Status status = average_buffers(); !status) return status.error();
   const Result<std::int64_t> nanoseconds =
-      collective.maximum(std::llround(median_after_warm_up(step_seconds) * 1e9));
+      collective.maximum(std::llround(median_after_warm_up(std::move(step_seconds)) * 1e9));
   if (!nanoseconds) return nanoseconds.error();
   result.seconds_per_step = static_cast<double>(*nanoseconds) * 1e-9;
   return result;
