@@ -1,7 +1,4 @@
-// The settings of a facility's agent and of the jobs it submits, declared once for both programs of
-// the client: fedclient reads them, fedclient-train knows that they are another's.
-//
-// How to reach the server (run, server, facility, kit, proxy) is in trainer/client_options.h.
+// From settings (options.h) to what the agent, its jobs and the scheduler are made with.
 //
 // Thread safety: pure functions.
 #pragma once
@@ -16,19 +13,10 @@
 #include "fedclient/agent/loop.h"
 #include "fedclient/agent/machine.h"
 #include "fedclient/link/link.h"
+#include "fedclient/options.h"
 #include "fedclient/scheduler/slurm.h"
 
 namespace fedqueue {
-
-// job_script, state_dir, sbatch.*: what a job of this facility looks like.
-[[nodiscard]] std::vector<OptionSpec> job_options();
-// poll_interval, jobs_max …: how the agent behaves.
-[[nodiscard]] std::vector<OptionSpec> agent_options();
-// log.level, log.json
-[[nodiscard]] std::vector<OptionSpec> log_options();
-
-// Settings of fedclient-train's verbs that may stand in the same file or environment.
-[[nodiscard]] std::vector<std::string> trainer_setting_names();
 
 // --state_dir, or ~/.local/state/fedqueue/RUN/FACILITY.
 [[nodiscard]] std::filesystem::path state_directory(const Settings& settings, const RunId& run,

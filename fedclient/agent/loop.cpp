@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t output_bytes_max = 64u << 20;
 constexpr std::size_t detail_bytes_max = 500;
+constexpr Duration wait_said_again = std::chrono::minutes(10);
 
 // The last words of a job that failed, so that nobody has to look for its output first.
 std::string last_words(const std::filesystem::path& directory, const std::string& job_id) {
@@ -20,9 +21,11 @@ std::string last_words(const std::filesystem::path& directory, const std::string
   std::vector<std::string> lines = split(*output, '\n');
   while (!lines.empty() && trim(lines.back()).empty()) lines.pop_back();
   if (lines.empty()) return "its output is empty: " + path.string();
+  // Errors of ours are a sentence and, on the next line, its cure.
   std::string last(trim(lines.back()));
+  if (lines.size() > 1) last = std::string(trim(lines[lines.size() - 2])) + " / " + last;
   if (last.size() > detail_bytes_max) last.resize(detail_bytes_max);
-  return "the last line of " + path.string() + " is: " + last;
+  return "the end of " + path.string() + ": " + last;
 }
 
 class Loop {
@@ -131,14 +134,13 @@ class Loop {
       machine_.plan_failed(answer.error(), now());
       return;
     }
-    if (answer->verb != PlanAnswer::Verb::wait || answer->reason != last_plan_reason_) {
+    if (answer->verb != PlanAnswer::Verb::wait) {
       log_.info("plan", {{"verb", to_text(answer->verb)},
                          {"reason", answer->reason},
                          {"steps", answer->local_steps},
                          {"wait_s", answer->retry_after_s},
                          {"predicted_wait_s", answer->predicted_wait_s.value_or(-1)}});
     }
-    last_plan_reason_ = answer->reason;
     machine_.plan_answered(*answer, now());
   }
 
@@ -237,9 +239,11 @@ class Loop {
   }
 
   void wait() {
-    if (machine_.waiting_for() != last_wait_) {
-      last_wait_ = machine_.waiting_for();
-      log_.info("waiting", {{"for", last_wait_},
+    // The same few reasons take turns: each is said once in a while.
+    const auto said = waits_said_.find(machine_.waiting_for());
+    if (said == waits_said_.end() || now() - said->second >= wait_said_again) {
+      waits_said_[machine_.waiting_for()] = now();
+      log_.info("waiting", {{"for", machine_.waiting_for()},
                             {"wait_s", std::max(0.0, to_seconds(machine_.wake_at() - now()))},
                             {"jobs", machine_.live_jobs()}});
     }
@@ -261,8 +265,7 @@ class Loop {
   const AgentStore& store_;
   const AgentLoopSettings& settings_;
   const Log& log_;
-  std::string last_plan_reason_;
-  std::string last_wait_;
+  std::map<std::string, Instant> waits_said_;
 };
 
 }  // namespace

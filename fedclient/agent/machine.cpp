@@ -93,6 +93,10 @@ std::optional<AgentMachine::Step> AgentMachine::intent_step(Instant now) {
   }
   if (settings_.once && plan_asked_) return std::nullopt;
   // Asked also while there is no room: the answer may be that the run is over.
+  if (failed_jobs_.failures > 0 && now < failed_jobs_.at) {
+    wait_until(failed_jobs_.at, "a while, since the last job failed");
+    return std::nullopt;
+  }
   if (now < plan_.at) {
     wait_until(plan_.at, plan_reason_.empty() ? "the server" : plan_reason_.c_str());
     return std::nullopt;
@@ -491,7 +495,28 @@ void AgentMachine::inspect_failed(const Error&, Instant now) {
   if (tracked != nullptr && tracked->phase == JobPhase::ended) watched.inspected = true;
 }
 
+// A job that the scheduler or its owner ended did not fail by itself.
+void AgentMachine::note_end(const TrackedJob& ended, Instant now) {
+  if (ended.state != "FAILED" && ended.state != "OUT_OF_MEMORY" && ended.state != "BOOT_FAIL" &&
+      ended.state != "LAUNCH_FAILED") {
+    failed_jobs_ = {now, 0};
+    return;
+  }
+  const RetryPolicy policy{settings_.failure_retry, settings_.failure_retry_longest,
+                           Duration::max()};
+  ++failed_jobs_.failures;
+  failed_jobs_.at = now + backoff(policy, failed_jobs_.failures, random_.uniform());
+  if (failed_jobs_.failures >= settings_.failures_max && !ending_) {
+    fail({Code::launch,
+          "the last " + std::to_string(failed_jobs_.failures) + " jobs failed; job " +
+              ended.handle.id + ": " + ended.state + ", " + ended.detail,
+          "Look at the job's output in the state directory, correct the cause, and start the agent "
+          "again."});
+  }
+}
+
 void AgentMachine::settled(Instant now) {
+  if (const TrackedJob* ended = job(at_hand_)) note_end(*ended, now);
   forget(at_hand_);
   plan_ = {std::min(plan_.at, now), 0};
 }

@@ -12,7 +12,9 @@
 //      limit has passed, so that a blind scheduler gets at most `jobs_max` submissions.
 //   3. Every job that ended is settled with the server (snapshots, end) before it is forgotten.
 //   4. A limit of the site is waited for and shown; what can never be accepted ends the agent.
-//   5. The scheduler is asked at most once per `poll_interval`, less often when it is slow or
+//   5. Jobs that fail one after the other are followed by ever longer waits, and after
+//      `failures_max` of them the agent ends with the last one's words.
+//   6. The scheduler is asked at most once per `poll_interval`, less often when it is slow or
 //      fails, and not at all while there is nothing to ask about.
 //
 // Not thread-safe. Source: docs/agent.md.
@@ -46,6 +48,10 @@ struct AgentSettings {
   Duration limit_retry_longest = std::chrono::minutes(15);
   // For what the scheduler never showed and no limit bounds.
   Duration unseen_time = std::chrono::hours(24);
+  // After a job that failed; after a second one in a row twice as long.
+  Duration failure_retry = std::chrono::seconds(30);
+  Duration failure_retry_longest = std::chrono::minutes(30);
+  int failures_max = 10;
   RetryPolicy server{std::chrono::seconds(1), std::chrono::minutes(5), Duration::max()};
   int cancel_tries = 5;
   Duration cancel_interval = std::chrono::seconds(2);
@@ -130,6 +136,7 @@ class AgentMachine {
   void take_missing(const std::vector<JobView>& views, Instant now);
   void find_surplus(const std::vector<JobView>& views);
   void end_run(const std::string& reason, Instant now);
+  void note_end(const TrackedJob& ended, Instant now);
   void fail(const Error& error);
   void forget(const std::string& token);
   void schedule_poll(Instant now);
@@ -158,6 +165,7 @@ class AgentMachine {
   Alarm limit_;
   std::string limit_reason_;
   Alarm plan_;
+  Alarm failed_jobs_;  // since the last one that did not fail
   bool plan_asked_ = false;
   std::string plan_reason_;
   Duration poll_interval_{};

@@ -137,6 +137,35 @@ TEST_F(AgentMachineTest, AJobThatCanNeverBeAcceptedEndsTheAgent) {
   EXPECT_FALSE(site_.stored.intent);
 }
 
+TEST_F(AgentMachineTest, JobsThatFailAreNotPouredIntoTheQueue) {
+  AgentMachine agent = started();
+  const Instant begin = site_.now;
+  while (agent.step(site_.now) != Step::over) {
+    site_.run_for(agent, std::chrono::minutes(1));
+    ASSERT_LT(site_.now - begin, std::chrono::hours(100));
+    for (PlayedJob& failing : site_.scheduler.jobs) {
+      if (failing.view.phase != JobPhase::ended) PlayedScheduler::end(failing, "FAILED");
+    }
+  }
+  EXPECT_EQ(site_.scheduler.submissions, AgentSettings().failures_max);
+  EXPECT_GT(site_.now - begin, std::chrono::hours(1));
+  EXPECT_EQ(agent.exit_code(), 40);
+  EXPECT_THAT(agent.reason(), testing::HasSubstr("exit code 0:0"));
+}
+
+TEST_F(AgentMachineTest, OneFailureAmongGoodJobsDoesNotCount) {
+  AgentMachine agent = started();
+  for (int i = 0; i < 40; ++i) {
+    site_.run_for(agent, std::chrono::minutes(3));
+    for (PlayedJob& live : site_.scheduler.jobs) {
+      if (live.view.phase == JobPhase::ended) continue;
+      PlayedScheduler::end(live, i % 2 == 0 ? "FAILED" : "TIMEOUT");
+    }
+  }
+  EXPECT_NE(agent.step(site_.now), Step::over);
+  EXPECT_GE(site_.scheduler.submissions, 30);
+}
+
 TEST_F(AgentMachineTest, ABlindSchedulerIsNotFloodedWithJobs) {
   site_.scheduler.blind = true;
   AgentSettings settings;
