@@ -6,11 +6,12 @@
 // over interleaved repetitions, so that a busy machine slows all contestants alike:
 //
 //   reduce      new = current + Σ a_k Δ_k over f32 files in page cache, checksummed and synced
-//   copy        the limit: as many threads read the very same files with read(2) and write a file
-//   of
-//               the same size with write(2), through buffers that stay in cache, and sync it. It
-//               computes nothing and checksums nothing: what is left is moving the bytes.
-//   file_copy   one model copied to another file the same way: one byte written per byte read
+//   copy        one model copied to another file by as many threads, with read(2) and write(2)
+//   through
+//               buffers that stay in cache, and synced: the bandwidth of copying, one byte written
+//               per byte read
+//   same_bytes  the harder limit: all the files of the reduction read, and one written, in the same
+//               way. It computes nothing and checksums nothing: only moving the bytes is left
 //   pytorch     the same sum, checksum and sync by PyTorch (reduce_pytorch.py); absent without it
 //   screen      the structure, finiteness and norm check of one update, in bytes read per second
 //
@@ -216,8 +217,8 @@ class Benchmark {
     move_all();  // brings every file into the page cache
     for (int i = 0; i < setting_.repetitions; ++i) {
       reduce_seconds_.push_back(fresh([&] { reduce_once(); }));
-      copy_seconds_.push_back(fresh([&] { move_all(); }));
-      file_copy_seconds_.push_back(fresh([&] { move_one(); }));
+      same_bytes_seconds_.push_back(fresh([&] { move_all(); }));
+      copy_seconds_.push_back(fresh([&] { move_one(); }));
       screen_seconds_.push_back(seconds_of([&] { screen_once(); }));
       fs::remove(request_.output);
       if (const auto peer = run_pytorch(setting_, folder_.path()))
@@ -250,8 +251,8 @@ class Benchmark {
     const auto model = static_cast<double>(model_bytes_);
     const double traffic = model * static_cast<double>(inputs_.size() + 1);
     const double reduce_rate = traffic / median(reduce_seconds_);
-    const double copy_rate = traffic / median(copy_seconds_);
-    const double file_copy_rate = 2 * model / median(file_copy_seconds_);
+    const double same_bytes_rate = traffic / median(same_bytes_seconds_);
+    const double copy_rate = 2 * model / median(copy_seconds_);
     nlohmann::json json = {
         {"reduce.updates", setting_.updates},
         {"reduce.model_bytes", model_bytes_},
@@ -259,11 +260,12 @@ class Benchmark {
         {"reduce.repetitions", setting_.repetitions},
         {"reduce.bytes_per_second", reduce_rate},
         {"reduce.seconds", reduce_seconds_},
+        {"same_bytes.bytes_per_second", same_bytes_rate},
+        {"same_bytes.seconds", same_bytes_seconds_},
         {"copy.bytes_per_second", copy_rate},
         {"copy.seconds", copy_seconds_},
-        {"file_copy.bytes_per_second", file_copy_rate},
+        {"reduce.fraction_of_same_bytes", reduce_rate / same_bytes_rate},
         {"reduce.fraction_of_copy", reduce_rate / copy_rate},
-        {"reduce.fraction_of_file_copy", reduce_rate / file_copy_rate},
         {"reduce.peak_anonymous_models", static_cast<double>(peak_bytes_) / model},
         {"screen.bytes_per_second", model / median(screen_seconds_)},
         {"reduce.ratio_to_pytorch", nullptr},
@@ -282,8 +284,8 @@ class Benchmark {
   std::uint64_t model_bytes_ = 0;
   std::uint64_t peak_bytes_ = 0;
   std::vector<double> reduce_seconds_;
+  std::vector<double> same_bytes_seconds_;
   std::vector<double> copy_seconds_;
-  std::vector<double> file_copy_seconds_;
   std::vector<double> screen_seconds_;
   std::vector<double> pytorch_seconds_;
 };

@@ -61,20 +61,16 @@ void ItemWorker::clear(const Item& item) {
   }
 }
 
+Status ItemWorker::read_item(std::size_t source, const Item& item, std::size_t buffer) {
+  return reduction_.sources[source].read_item(reduction_.plan, item, buffers_[buffer].span());
+}
+
 Status ItemWorker::take_in(const Item& item, std::size_t first_update, std::size_t count) {
-  Views views[terms_max];
   for (std::size_t t = 0; t < count; ++t) {
     const Reduction::Update& update = reduction_.updates[first_update + t];
-    const auto view = [&](std::size_t source, std::size_t buffer) {
-      return reduction_.sources[source].view(reduction_.plan, item, buffers_[buffer].span());
-    };
-    const Result<const std::byte*> delta = view(update.delta, 2 * t);
-    if (!delta) return delta.error();
-    views[t].delta = *delta;
+    if (Status read = read_item(update.delta, item, 2 * t); !read) return read;
     if (!reduction_.rebuild) continue;
-    const Result<const std::byte*> base = view(update.base, 2 * t + 1);
-    if (!base) return base.error();
-    views[t].base = *base;
+    if (Status read = read_item(update.base, item, 2 * t + 1); !read) return read;
   }
   for (const Segment& segment : reduction_.plan.segments_of(item)) {
     const TensorPlan& plan = reduction_.plan.tensors[segment.tensor];
@@ -83,8 +79,8 @@ Status ItemWorker::take_in(const Item& item, std::size_t first_update, std::size
     Term terms[terms_max];
     for (std::size_t t = 0; t < count; ++t) {
       const Reduction::Update& update = reduction_.updates[first_update + t];
-      terms[t].delta = views[t].delta + segment.item_offset;
-      if (views[t].base != nullptr) terms[t].base = views[t].base + segment.item_offset;
+      terms[t].delta = buffers_[2 * t].data() + segment.item_offset;
+      if (reduction_.rebuild) terms[t].base = buffers_[2 * t + 1].data() + segment.item_offset;
       terms[t].weight = reduction_.weight(update, plan);
     }
     if (is_float(dtype)) {
@@ -100,15 +96,14 @@ Status ItemWorker::take_in(const Item& item, std::size_t first_update, std::size
 }
 
 Result<double> ItemWorker::finish_item(const Item& item, std::span<std::byte> out) {
-  const Result<const std::byte*> current =
-      reduction_.current().view(reduction_.plan, item, buffers_.front().span());
-  if (!current) return current.error();
+  constexpr std::size_t current = 0;  // the index of its buffer, and of its source
+  if (Status read = read_item(current, item, current); !read) return read.error();
   double squares = 0;
   for (const Segment& segment : reduction_.plan.segments_of(item)) {
     const TensorPlan& plan = reduction_.plan.tensors[segment.tensor];
     const tensor::TensorInfo& tensor = reduction_.model.tensors[segment.tensor];
     const std::byte* const accumulator = accumulators_.data() + segment.accumulator_offset;
-    const std::byte* const before = *current + segment.item_offset;
+    const std::byte* const before = buffers_[current].data() + segment.item_offset;
     std::byte* const after = out.data() + segment.item_offset;
     if (is_float(tensor.dtype)) {
       double step =

@@ -60,11 +60,7 @@ class ItemWorker {
   Result<double> process(const Item& item, std::span<std::byte> out);
 
  private:
-  struct Views {
-    const std::byte* delta = nullptr;
-    const std::byte* base = nullptr;
-  };
-
+  Status read_item(std::size_t source, const Item& item, std::size_t buffer);
   Status take_in(const Item& item, std::size_t first_update, std::size_t count);
   Result<double> finish_item(const Item& item, std::span<std::byte> out);
   void clear(const Item& item);

@@ -59,7 +59,8 @@ struct Plan {
   }
 };
 
-inline constexpr std::size_t item_bytes_default = 512 * 1024;
+// A pass over four updates and its accumulators stays in the second-level cache.
+inline constexpr std::size_t item_bytes_default = 256 * 1024;
 
 [[nodiscard]] Plan make_plan(const tensor::Manifest& model, BufferRule buffers,
                              std::size_t item_bytes = item_bytes_default);

@@ -16,8 +16,8 @@
 namespace fedqueue {
 namespace {
 
-// How much of the result may be digested before the mappings of the inputs are given back.
-constexpr std::uint64_t release_bytes = 8u << 20;
+// So many files stay open; beyond, the limit on descriptors of a usual process would be near.
+constexpr std::size_t open_files_max = 256;
 
 Status check(const ReduceRequest& request) {
   for (const ReduceUpdate& update : request.updates) {
@@ -35,12 +35,13 @@ Status check(const ReduceRequest& request) {
 // Opens every file once, however often it is named.
 class SourceOpener {
  public:
-  SourceOpener(Reduction& reduction, bool map) : reduction_(reduction), map_(map) {}
+  explicit SourceOpener(Reduction& reduction) : reduction_(reduction) {}
 
   Result<std::size_t> open(const std::filesystem::path& path, const std::string& role) {
     const auto [entry, inserted] = opened_.try_emplace(path.string(), reduction_.sources.size());
     if (!inserted) return entry->second;
-    Result<Source> source = Source::open(path, reduction_.model, role, map_);
+    const bool keep_open = reduction_.sources.size() < open_files_max;
+    Result<Source> source = Source::open(path, reduction_.model, role, keep_open);
     if (!source) return source.error();
     reduction_.sources.push_back(std::move(*source));
     return entry->second;
@@ -48,12 +49,11 @@ class SourceOpener {
 
  private:
   Reduction& reduction_;
-  bool map_;
   std::unordered_map<std::string, std::size_t> opened_;
 };
 
 Status open_sources(const ReduceRequest& request, Reduction& reduction) {
-  SourceOpener opener(reduction, request.map_inputs);
+  SourceOpener opener(reduction);
   if (Result<std::size_t> current = opener.open(request.current, "model"); !current) {
     return current.error();
   }
@@ -117,15 +117,7 @@ Result<ReduceResult> write_result(const ReduceRequest& request, const Reduction&
   if (!writer) return writer.error();
 
   const std::size_t threads = thread_count(request, reduction.plan);
-  std::uint64_t digested = 0;
-  std::uint64_t released = 0;
-  const auto digest = [&](std::size_t, std::span<const std::byte> bytes) {
-    writer->digest(bytes);
-    digested += bytes.size();
-    if (digested - released < release_bytes) return;
-    for (const Source& source : reduction.sources) source.release(released, digested);
-    released = digested;
-  };
+  const auto digest = [&](std::size_t, std::span<const std::byte> bytes) { writer->digest(bytes); };
   OrderedSink sink(reduction.plan.items.size(), 2 * threads + 2, reduction.plan.item_bytes_max,
                    digest);
   run_workers(threads, reduction, *writer, sink);

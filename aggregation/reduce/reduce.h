@@ -49,9 +49,6 @@ struct ReduceRequest {
   std::map<std::string, std::string> metadata;  // set in the result on top of the current model's
   int threads = 0;                              // 0: as many as there are processors
   std::filesystem::path output;                 // written and synced; the caller renames it
-  // False copies input through buffers instead of mapping it: slower, for file systems where a
-  // mapping is not to be trusted.
-  bool map_inputs = true;
 };
 
 struct ReduceResult {

@@ -1,9 +1,8 @@
 // One input file of a reduction, read by pieces from many threads.
 //
-// The file is mapped, and every piece is made present with one call before it is touched: that is
-// several times faster than copying from the page cache, and a disk that fails is reported as an
-// error instead of a signal. Where the kernel cannot do this (before Linux 5.14), or when asked,
-// pieces are copied into the caller's buffer.
+// Pieces are copied from the page cache into buffers that stay in the processor's cache. Mapping
+// the files was measured to be no faster (making pages present costs what copying costs), and it
+// would turn a failing disk into a signal and the inputs into this process's memory.
 //
 // Thread safety: const functions may be called from many threads.
 #pragma once
@@ -24,41 +23,27 @@ namespace fedqueue {
 
 class Source {
  public:
-  // Opens a file that must have the structure of `model`; `role` ("update", "base") is for
-  // messages.
+  // Opens a file that must have the structure of `model`, which outlives the source; `role`
+  // ("update", "base") is for messages. Without `keep_open` the file is opened again for every
+  // piece, so that thousands of updates do not need thousands of descriptors.
   static Result<Source> open(const std::filesystem::path& path, const tensor::Manifest& model,
-                             const std::string& role, bool map);
-  ~Source();
-  Source(Source&& other) noexcept;
-  Source& operator=(Source&&) = delete;
+                             const std::string& role, bool keep_open);
 
-  // The bytes of an item: segment s begins at [s.item_offset]. The result points into the mapping
-  // or into `buffer`, which has room for item.bytes.
-  [[nodiscard]] Result<const std::byte*> view(const Plan& plan, const Item& item,
-                                              std::span<std::byte> buffer) const;
+  // The bytes of an item: segment s begins at out[s.item_offset]. REQUIRES: out has room for
+  // item.bytes.
+  [[nodiscard]] Status read_item(const Plan& plan, const Item& item,
+                                 std::span<std::byte> out) const;
 
   // Copies elements of one tensor of the model.
   [[nodiscard]] Status read(const tensor::TensorInfo& tensor, std::size_t tensor_index,
                             std::uint64_t first_element, std::span<std::byte> out) const;
 
-  // Says that the items up to this offset of the model's data section are done, so that the mapping
-  // does not count as this process's memory for longer than needed.
-  void release(std::uint64_t data_begin, std::uint64_t data_end) const;
-
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
  private:
   Source() = default;
-  void map(std::uint64_t bytes);
-  [[nodiscard]] std::uint64_t place_of(const tensor::TensorInfo& tensor,
-                                       std::size_t tensor_index) const;
-  [[nodiscard]] Status copy(std::uint64_t offset, std::span<std::byte> out) const;
-  [[nodiscard]] Status make_present(std::uint64_t offset, std::size_t bytes) const;
+  [[nodiscard]] Status read_bytes(std::uint64_t data_offset, std::span<std::byte> out) const;
 
   std::filesystem::path path_;
-  FileDescriptor fd_;  // empty when mapped
-  std::byte* mapping_ = nullptr;
-  std::uint64_t file_bytes_ = 0;
+  FileDescriptor fd_;  // empty: opened for every piece
   std::uint64_t data_begin_ = 0;
   const tensor::Manifest* model_ = nullptr;
   std::vector<std::uint64_t>

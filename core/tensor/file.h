@@ -118,6 +118,7 @@ class Writer {
   Manifest manifest_;
   Sha256 sha256_;
   std::uint64_t digested_ = 0;
+  std::uint64_t flushed_ = 0;  // given to the disk before finish()
   bool finished_ = false;
 };
 
