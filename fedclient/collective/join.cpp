@@ -32,7 +32,7 @@ Result<std::unique_ptr<Collective>> launch_host() {
 #ifdef FEDQUEUE_HAVE_MPI
   // Without a launcher MPI would start as "rank 0 of 1" and, with some builds, look for daemons:
   // a single process needs none of it.
-  if (started_by_mpi_launcher(environment)) {
+  if (started_by_mpi_launcher(environment, mpi_is_open_mpi())) {
     Result<std::unique_ptr<Collective>> mpi = make_mpi_collective();
     if (!mpi) return mpi.error();
     if (Status status = check_launch((*mpi)->rank(), (*mpi)->size(), environment); !status) {

@@ -37,11 +37,9 @@ std::optional<int> launched_tasks(const Environment& environment) {
   return std::nullopt;
 }
 
-bool started_by_mpi_launcher(const Environment& environment) {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
-    if (environment(name)) return true;
-  }
-  return false;
+bool started_by_mpi_launcher(const Environment& environment, bool open_mpi) {
+  if (environment("OMPI_COMM_WORLD_SIZE") || environment("PMIX_RANK")) return true;
+  return !open_mpi && (environment("PMI_RANK") || environment("PMI_SIZE"));
 }
 
 Status check_launch(int rank, int size, const Environment& environment) {

@@ -24,7 +24,8 @@ using Environment = std::function<std::optional<std::string>(const std::string&)
 [[nodiscard]] std::optional<int> launched_tasks(const Environment& environment);
 
 // True when a launcher that MPI understands started this process, so that MPI_Init will find peers.
-[[nodiscard]] bool started_by_mpi_launcher(const Environment& environment);
+// Open MPI would end the process in MPI_Init under `srun --mpi=pmi2`, which other libraries need.
+[[nodiscard]] bool started_by_mpi_launcher(const Environment& environment, bool open_mpi);
 
 // Code::launch when `rank` of `size` cannot be right for the number of tasks started.
 Status check_launch(int rank, int size, const Environment& environment);

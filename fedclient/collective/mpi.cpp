@@ -144,6 +144,14 @@ class MpiCollective final : public Collective {
 
 }  // namespace
 
+bool mpi_is_open_mpi() {
+#ifdef OPEN_MPI
+  return true;
+#else
+  return false;
+#endif
+}
+
 Result<std::unique_ptr<Collective>> make_mpi_collective() {
   int provided = MPI_THREAD_SINGLE;
   const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);

@@ -10,4 +10,7 @@ namespace fedqueue {
 // Initialises MPI (FUNNELED) and joins MPI_COMM_WORLD; its destructor finalises MPI.
 Result<std::unique_ptr<Collective>> make_mpi_collective();
 
+// Whether the library below is Open MPI.
+[[nodiscard]] bool mpi_is_open_mpi();
+
 }  // namespace fedqueue

@@ -39,6 +39,14 @@ TEST(Launch, MpirunInsideAJobCountsItsOwnProcesses) {
   EXPECT_FALSE(check_launch(0, 1, environment));
 }
 
+TEST(Launch, OpenMpiIsNotStartedUnderALauncherThatWouldKillIt) {
+  const auto pmi2 = with({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}});
+  EXPECT_FALSE(started_by_mpi_launcher(pmi2, true));
+  EXPECT_TRUE(started_by_mpi_launcher(pmi2, false));
+  EXPECT_FALSE(check_launch(0, 1, pmi2));
+  EXPECT_TRUE(started_by_mpi_launcher(with({{"PMIX_RANK", "1"}}), true));
+}
+
 TEST(Launch, AProcessStartedByHandIsAlone) { EXPECT_TRUE(check_launch(0, 1, with({}))); }
 
 }  // namespace

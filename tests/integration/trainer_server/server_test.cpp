@@ -1,0 +1,123 @@
+// The real trainer and the real server, over HTTPS: a run from its initial model to its end.
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "fedclient/data/dataset.h"
+#include "processes.h"
+
+namespace fedqueue {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::string kTrainer = FEDCLIENT_TRAIN;
+const std::string kServer = FEDSERVER;
+
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "fedqueue-XXXXXX").string();
+    directory_ = ::mkdtemp(pattern.data());
+    ::setenv("OMP_NUM_THREADS", "1", 1);
+    for (const Split split : {Split::train, Split::held_out}) {
+      EXPECT_TRUE(write_dataset(directory_ / "data", split, dataset()));
+    }
+    EXPECT_EQ(run("init-model", kTrainer + " model init --model mlp --classes 5"), 0) << log_;
+  }
+  ~ServerTest() override {
+    server_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  // 200 pictures of stripes whose distance is their label.
+  static Dataset dataset() {
+    Dataset out;
+    out.rows = out.columns = 28;
+    out.classes = 5;
+    for (int i = 0; i < 200; ++i) {
+      const int label = i % 5;
+      out.labels.push_back(static_cast<std::uint8_t>(label));
+      for (int p = 0; p < 28 * 28; ++p) {
+        out.images.push_back(
+            static_cast<std::uint8_t>((p % (label + 2) == 0 ? 200 : 30) + (p * i) % 50));
+      }
+    }
+    return out;
+  }
+
+  int run(const std::string& name, const std::string& command) {
+    Process process(directory_, name, command);
+    const int code = process.wait();
+    log_ = process.output();
+    return code;
+  }
+
+  // A run of two rounds with the two facilities site-a and site-b.
+  void start_server(const std::string& options) {
+    ASSERT_EQ(run("init", kServer +
+                              " init run --run stripes --initial initial.safetensors --host "
+                              "localhost --port 0 --training.batch_size 20 " +
+                              options),
+              0)
+        << log_;
+    for (const std::string name : {"site-a", "site-b"}) {
+      ASSERT_EQ(run("cert", kServer + " cert facility run " + name + " --samples 200 -o " + name),
+                0)
+          << log_;
+    }
+    server_ = std::make_unique<Process>(directory_, "server", kServer + " run run");
+    ASSERT_TRUE(eventually([&] { return !endpoint().empty(); })) << server_->output();
+  }
+
+  std::string endpoint() const {
+    std::string text = content_of(directory_ / "run" / "server" / "endpoint");
+    while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+    return text;
+  }
+
+  std::string connected(const std::string& verb, const std::string& facility) const {
+    return kTrainer + " " + verb + " --kit " + facility + " --run stripes --server " + endpoint() +
+           " --dataset data --work_directory work-" + facility;
+  }
+
+  std::filesystem::path directory_;
+  std::unique_ptr<Process> server_;
+  std::string log_;
+};
+
+TEST_F(ServerTest, TwoFacilitiesTrainARunToItsEndAndEachVersionIsJudged) {
+  ASSERT_NO_FATAL_FAILURE(
+      start_server("--policy fedavg --local_steps 20 --lr_base 0.02 --rounds 2 --quorum 2 "
+                   "--segments_per_job 10 --t_sync_s 60"));
+  std::filesystem::create_directories(directory_ / "work-judge");
+  Process judge(directory_, "judge",
+                kTrainer +
+                    " evaluate --follow --poll 0.2 --format json --kit site-a --run stripes" +
+                    " --server " + endpoint() + " --dataset data --work_directory work-judge");
+  Process first(directory_, "first", connected("train", "site-a"));
+  Process second(directory_, "second", connected("train", "site-b"));
+  EXPECT_EQ(first.wait(), 0) << first.output() << server_->output();
+  EXPECT_EQ(second.wait(), 0) << second.output() << server_->output();
+  EXPECT_EQ(judge.wait(), 0) << judge.output();
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "run/server/models/round-0002.safetensors"))
+      << server_->output();
+  EXPECT_THAT(judge.output(), HasSubstr("\"version\":2"));
+  // A job that comes after the end is told so and is no failure.
+  EXPECT_EQ(run("late", connected("train", "site-b")), 0) << log_;
+}
+
+TEST_F(ServerTest, ARunAnswersAJobWithAStrangersKitByName) {
+  ASSERT_NO_FATAL_FAILURE(start_server("--policy fedavg"));
+  const int code = run("wrong", connected("train", "site-a") + " --facility site-b");
+  EXPECT_EQ(code, 25) << log_;
+  EXPECT_THAT(log_, HasSubstr("site-b"));
+}
+
+TEST_F(ServerTest, ABadOptionOfTheJobIsReportedBeforeAnythingElse) {
+  EXPECT_EQ(run("bad", "env FED_ERROR='--fed-run: My Run is no name' " + kTrainer + " train"), 2);
+  EXPECT_THAT(log_, HasSubstr("My Run is no name"));
+}
+
+}  // namespace
+}  // namespace fedqueue
