@@ -58,7 +58,6 @@ struct HttpPorts {
   std::function<bool(Event, Reply)> post;  // Driver::post
   std::function<Result<std::vector<JournalRow>>(std::int64_t after, std::size_t limit)> rows;
   ScreenPort screen;
-  IdentityPort identify;
   AdmissionPort admit;
   // Not owned; they outlive the server.
   BlobStore* blobs = nullptr;

@@ -89,7 +89,7 @@ Task<bool> Connection::secure_stream() {
     co_return false;
   }
   X509* certificate = SSL_get1_peer_certificate(stream_.ssl());
-  Result<Peer> peer = service_.ports.identify(certificate);
+  Result<Peer> peer = peer_of(certificate);
   X509_free(certificate);
   if (!peer) {
     count_failure("identity", peer.error());
@@ -119,7 +119,8 @@ Task<bool> Connection::answer_bad_head(const boost::beast::error_code& fault) {
   Exchange exchange(service_, stream_, buffer_, std::move(request), peer_ ? &*peer_ : nullptr,
                     member_.number());
   peer_may_send_ = true;
-  co_await exchange.refuse(why, {}, status);
+  const Headers none;
+  co_await exchange.refuse(why, none, status);
   service_.ports.metrics->add("fedqueue_http_requests_total", 1,
                               {{"route", "none"}, {"status", std::to_string(status)}});
   co_return false;
@@ -130,7 +131,8 @@ Task<bool> Connection::read_head(Request& request) {
   const HttpLimits& limits = service_.config.limits;
   Parser parser;
   parser.header_limit(static_cast<std::uint32_t>(limits.header_bytes_max));
-  parser.body_limit(boost::none);
+  // Not boost::none: Boost 1.74 compares lengths with it, and everything is more than nothing.
+  parser.body_limit(std::numeric_limits<std::uint64_t>::max());
   parser.eager(false);
   bool begun = !buffer_.filled().empty();
   stream_.allow(begun ? limits.request_time : limits.idle_time);
@@ -184,8 +186,9 @@ Task<bool> Connection::serve_request() {
   if (!target) {
     co_await exchange.refuse(target.error());
   } else if (others >= service_.config.limits.requests_max && target->route != Route::health) {
-    co_await exchange.refuse(
-        {Code::try_again, "the server is answering too many requests", "Try again in a moment."});
+    const Error why{Code::try_again, "the server is answering too many requests",
+                    "Try again in a moment."};
+    co_await exchange.refuse(why);
   } else {
     co_await handle_request(exchange);
   }

@@ -1,9 +1,6 @@
 // From a request to its route: which run, who may, which methods.
-#include <algorithm>
-#include <ctime>
 #include <initializer_list>
 
-#include "core/base/text.h"
 #include "fedserver/http/routes.h"
 
 namespace fedqueue::http {
@@ -40,20 +37,20 @@ bool is_for_watching(Route route) {
   return route == Route::health || route == Route::metrics || route == Route::page;
 }
 
-bool may(Role role, Route route) {
+bool may(IdentityKind kind, Route route) {
   switch (route) {
     case Route::plans:
     case Route::jobs:
     case Route::heartbeat:
     case Route::job:
     case Route::update:
-      return role == Role::facility;
+      return kind == IdentityKind::facility;
     case Route::stop:
-      return role == Role::run_operator;
+      return kind == IdentityKind::administrator;
     case Route::health:
     case Route::metrics:
     case Route::page:
-      return role != Role::facility;
+      return kind != IdentityKind::facility;
     default:
       return true;
   }
@@ -74,17 +71,13 @@ Status check_peer(Exchange& exchange, Route route) {
                  "this listener shows the status of the run to its own machine, and nothing else",
                  "Use the server's TLS address with a certificate."};
   }
-  if (peer->expires_at != 0 && std::time(nullptr) > peer->expires_at) {
-    return Error{Code::identity,
-                 "the certificate of " + std::string(to_text(peer->role)) + " '" + peer->name +
-                     "' has expired",
+  if (calendar_now() > peer->not_after) {
+    return Error{Code::identity, "the certificate of " + peer->text() + " has expired",
                  "Renew it with 'fedserver cert', and connect again."};
   }
   if (Status admitted = exchange.service().ports.admit(*peer); !admitted) return admitted;
-  if (may(peer->role, route)) return {};
-  return Error{Code::identity,
-               std::string(to_text(peer->role)) + " '" + peer->name + "' may not use '" +
-                   to_text(route) + "'",
+  if (may(peer->identity.kind, route)) return {};
+  return Error{Code::identity, peer->text() + " may not use '" + to_text(route) + "'",
                std::string("It takes ") + needed(route) + "."};
 }
 
@@ -107,7 +100,7 @@ Task<void> handle_request(Exchange& exchange) {
   if (Status good = check_peer(exchange, target.route); !good) {
     const Peer* peer = exchange.peer();
     service.log.warning("a request was refused",
-                        {{"facility", peer != nullptr ? peer->name : ""},
+                        {{"facility", peer != nullptr ? peer->name() : ""},
                          {"peer", exchange.stream().peer_address()},
                          {"request", request.verb_text + " " + request.target_text.substr(0, 200)},
                          {"reason", good.error().message}});
@@ -115,10 +108,11 @@ Task<void> handle_request(Exchange& exchange) {
     co_return;
   }
   if (!target.run.empty() && target.run != service.config.run) {
-    co_await exchange.refuse({Code::not_found,
-                              "this server has no run '" + target.run.substr(0, 100) +
-                                  "'; its run is '" + service.config.run + "'",
-                              "Check the run's name in the kit's configuration."});
+    const Error why{Code::not_found,
+                    "this server has no run '" + target.run.substr(0, 100) + "'; its run is '" +
+                        service.config.run + "'",
+                    "Check the run's name in the kit's configuration."};
+    co_await exchange.refuse(why);
     co_return;
   }
   std::string allowed;
@@ -126,11 +120,11 @@ Task<void> handle_request(Exchange& exchange) {
   if (entry == nullptr) {
     Headers headers;
     headers.emplace_back("Allow", allowed);
-    co_await exchange.refuse({Code::usage,
-                              "'" + request.verb_text.substr(0, 20) + "' is no way to use '" +
-                                  to_text(target.route) + "'",
-                              "Allowed here: " + allowed + "."},
-                             std::move(headers), 405);
+    const Error why{Code::usage,
+                    "'" + request.verb_text.substr(0, 20) + "' is no way to use '" +
+                        to_text(target.route) + "'",
+                    "Allowed here: " + allowed + "."};
+    co_await exchange.refuse(why, headers, 405);
     co_return;
   }
   co_await entry->handler(exchange);

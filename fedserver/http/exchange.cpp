@@ -53,16 +53,17 @@ Error ending_error() {
 }
 
 std::optional<FacilityId> Exchange::facility() const {
-  if (peer_ == nullptr || peer_->role != Role::facility) return std::nullopt;
-  return FacilityId(peer_->name);
+  if (peer_ == nullptr || peer_->identity.kind != IdentityKind::facility) return std::nullopt;
+  return FacilityId(peer_->name());
 }
 
 Task<std::optional<std::string>> Exchange::json_body() {
   if (request_.body_bytes > json_bytes_max) {
-    co_await refuse({Code::too_large,
-                     "read the request's body: it has " + std::to_string(request_.body_bytes) +
-                         " bytes, but at most " + std::to_string(json_bytes_max) + " are allowed",
-                     "Only updates may be larger."});
+    const Error why{Code::too_large,
+                    "read the request's body: it has " + std::to_string(request_.body_bytes) +
+                        " bytes, but at most " + std::to_string(json_bytes_max) + " are allowed",
+                    "Only updates may be larger."};
+    co_await refuse(why);
     co_return std::nullopt;
   }
   const bool ready = co_await go_ahead();
@@ -110,7 +111,8 @@ Task<void> Exchange::settle_body() {
   if (count < dropped.size()) keep_alive_ = false;
 }
 
-Task<bool> Exchange::begin(int status, Headers headers, std::optional<std::uint64_t> bytes) {
+Task<bool> Exchange::begin(int status, const Headers& given, std::optional<std::uint64_t> bytes) {
+  Headers headers = given;
   co_await settle_body();
   status_ = status;
   if (!request_.keep_alive || service_.ending) keep_alive_ = false;
@@ -127,11 +129,11 @@ Task<bool> Exchange::begin(int status, Headers headers, std::optional<std::uint6
   co_return sent;
 }
 
-Task<void> Exchange::respond(Response response) {
+Task<void> Exchange::respond(const Response& response) {
   co_await settle_body();
   status_ = response.status;
   if (!request_.keep_alive || service_.ending) keep_alive_ = false;
-  Headers headers = std::move(response.headers);
+  Headers headers = response.headers;
   if (!response.body.empty()) headers.emplace_back("Content-Type", response.content_type);
   if (response.status != 304) {
     headers.emplace_back("Content-Length", std::to_string(response.body.size()));
@@ -145,8 +147,13 @@ Task<void> Exchange::respond(Response response) {
   if (!sent) keep_alive_ = false;
 }
 
-Task<void> Exchange::refuse(Error error, Headers headers, int status) {
-  if (status == 0) status = http_status(error.code);
+Task<void> Exchange::refuse(const Error& error) {
+  const Headers none;
+  co_await refuse(error, none, http_status(error.code));
+}
+
+Task<void> Exchange::refuse(const Error& error, const Headers& given, int status) {
+  Headers headers = given;
   if (status == 503) headers.emplace_back("Retry-After", "2");
   if (status == 507) headers.emplace_back("Retry-After", "30");
   if (status >= 500 && status != 503) {
@@ -157,14 +164,13 @@ Task<void> Exchange::refuse(Error error, Headers headers, int status) {
   response.status = status;
   response.content_type = "application/problem+json";
   response.headers = std::move(headers);
-  response.body = encode(Problem{status, std::move(error)});
-  co_await respond(std::move(response));
+  response.body = encode(Problem{status, error});
+  co_await respond(response);
 }
 
-Task<std::optional<Answer>> Exchange::ask(Event event) {
+Task<std::optional<Answer>> Exchange::ask(const Event& event) {
   stream_.allow(service_.config.limits.answer_time);
-  auto start = [&post = service_.ports.post,
-                event = std::move(event)](std::function<void(Answer)> reply) mutable {
+  auto start = [&post = service_.ports.post, event](std::function<void(Answer)> reply) mutable {
     if (post(std::move(event), reply)) return;
     reply(Error{Code::try_again, "too many requests are waiting for the server's decisions",
                 "Try again in a moment."});
@@ -172,14 +178,15 @@ Task<std::optional<Answer>> Exchange::ask(Event event) {
   co_return co_await service_.desk.ask<Answer>(std::move(start));
 }
 
-Task<void> Exchange::ask_and_respond(Event event) {
-  std::optional<Answer> answer = co_await ask(std::move(event));
-  co_await respond_answer(std::move(answer));
+Task<void> Exchange::ask_and_respond(const Event& event) {
+  const std::optional<Answer> answer = co_await ask(event);
+  co_await respond_answer(answer, 200);
 }
 
-Task<void> Exchange::respond_answer(std::optional<Answer> answer, int status) {
+Task<void> Exchange::respond_answer(const std::optional<Answer>& answer, int status) {
   if (!answer) {
-    co_await refuse(ending_error());
+    const Error why = ending_error();
+    co_await refuse(why);
     co_return;
   }
   if (const Error* error = std::get_if<Error>(&*answer)) {
@@ -189,7 +196,7 @@ Task<void> Exchange::respond_answer(std::optional<Answer> answer, int status) {
   Response response;
   response.status = status;
   response.body = std::visit(ToBody{}, *answer);
-  co_await respond(std::move(response));
+  co_await respond(response);
 }
 
 }  // namespace fedqueue::http

@@ -92,11 +92,13 @@ class Exchange {
   [[nodiscard]] std::uint64_t body_left() const { return body_left_; }
 
   // --- the answer
-  Task<void> respond(Response response);
-  Task<void> refuse(Error error, Headers headers = {}, int status = 0);
+  // All take names, not temporaries: see asio.h.
+  Task<void> respond(const Response& response);
+  Task<void> refuse(const Error& error);
+  Task<void> refuse(const Error& error, const Headers& headers, int status);
   // The head of an answer whose body the route writes itself; without a length the end of the
   // connection ends the body.
-  Task<bool> begin(int status, Headers headers, std::optional<std::uint64_t> bytes);
+  Task<bool> begin(int status, const Headers& headers, std::optional<std::uint64_t> bytes);
   [[nodiscard]] int status() const { return status_; }
   // The connection cannot be used for another request.
   void end_connection() { keep_alive_ = false; }
@@ -104,10 +106,10 @@ class Exchange {
 
   // --- the engine
   // Nothing: the server is ending, and the event may or may not have been taken.
-  Task<std::optional<Answer>> ask(Event event);
+  Task<std::optional<Answer>> ask(const Event& event);
   // The event's answer is the request's.
-  Task<void> ask_and_respond(Event event);
-  Task<void> respond_answer(std::optional<Answer> answer, int status = 200);
+  Task<void> ask_and_respond(const Event& event);
+  Task<void> respond_answer(const std::optional<Answer>& answer, int status);
 
  private:
   Task<void> settle_body();

@@ -1,44 +1,38 @@
-// Who is at the other end of a connection, and who says so.
+// Who is at the other end of a connection, and whether the registry still lets it speak.
 //
-// Thread safety: plain values; the ports are called from several threads.
+// Thread safety: plain values and free functions; an AdmissionPort is called from several threads.
 #pragma once
 
 #include <openssl/x509.h>
 
-#include <ctime>
 #include <functional>
 #include <string>
 
 #include "core/base/result.h"
+#include "core/kit/calendar.h"
+#include "core/kit/identity.h"
+#include "fedserver/certificates/registry.h"
 
 namespace fedqueue::http {
 
-enum class Role { facility, run_operator, observer };
-
-[[nodiscard]] inline const char* to_text(Role role) {
-  switch (role) {
-    case Role::facility:
-      return "facility";
-    case Role::run_operator:
-      return "operator";
-    case Role::observer:
-      return "observer";
-  }
-  return "observer";
-}
-
 struct Peer {
-  Role role = Role::observer;
-  std::string name;
-  std::string fingerprint;     // as the registry keeps it
-  std::time_t expires_at = 0;  // end of the certificate's validity; 0: unknown
+  Identity identity;
+  std::string fingerprint;
+  CalendarTime not_after;
+
+  [[nodiscard]] const std::string& name() const { return identity.name; }
+  // "facility 'site-a'"
+  [[nodiscard]] std::string text() const;
 };
 
-// Reads the identity from a certificate that the CA vouches for. Called once per connection.
-using IdentityPort = std::function<Result<Peer>(const X509*)>;
+// REQUIRES: the certificate was verified during the handshake.
+[[nodiscard]] Result<Peer> peer_of(const X509* certificate);
 
-// Whether this peer may (still) speak: `revoked` and `identity` errors. Called for every request,
-// so that a revocation acts at once. Must be quick.
+// Whether this peer may (still) speak: errors `revoked` and `identity`. Called for every request,
+// so that a revocation acts at once.
 using AdmissionPort = std::function<Status(const Peer&)>;
+
+// The registry's word; it must outlive the port.
+[[nodiscard]] AdmissionPort admission_by(const Registry& registry);
 
 }  // namespace fedqueue::http

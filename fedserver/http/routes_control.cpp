@@ -32,8 +32,8 @@ Task<void> decode_and_ask(Exchange& exchange, MakeEvent make_event) {
     co_await exchange.refuse(message.error());
     co_return;
   }
-  Event event = make_event(std::move(*message));
-  co_await exchange.ask_and_respond(std::move(event));
+  const Event event = make_event(std::move(*message));
+  co_await exchange.ask_and_respond(event);
 }
 
 // The attempt in the target; otherwise the refusal was sent.
@@ -48,8 +48,8 @@ Task<std::optional<AttemptId>> attempt_of(Exchange& exchange) {
 }  // namespace
 
 Task<void> get_status(Exchange& exchange) {
-  StatusRequested event{exchange.facility()};
-  co_await exchange.ask_and_respond(std::move(event));
+  const Event event = StatusRequested{exchange.facility()};
+  co_await exchange.ask_and_respond(event);
 }
 
 Task<void> post_plan(Exchange& exchange) {
@@ -96,16 +96,17 @@ Task<void> post_evaluation(Exchange& exchange) {
 Task<void> post_stop(Exchange& exchange) {
   const std::optional<std::string> text = co_await exchange.json_body();
   if (!text) co_return;
-  std::string reason = "operator '" + exchange.peer()->name + "' stopped the run";
+  std::string reason = "operator '" + exchange.peer()->name() + "' stopped the run";
   if (!text->empty()) {
     const auto document = nlohmann::json::parse(*text, nullptr, false);
     const bool usable =
         document.is_object() && (!document.contains("reason") || document.at("reason").is_string());
     if (!usable) {
-      co_await exchange.refuse({Code::usage,
-                                "read a stop request: expected an object whose "
-                                "'reason', if there is one, is a text",
-                                "Send {\"reason\": \"…\"} or nothing."});
+      const Error why{Code::usage,
+                      "read a stop request: expected an object whose 'reason', if there is one, is "
+                      "a text",
+                      "Send {\"reason\": \"…\"} or nothing."};
+      co_await exchange.refuse(why);
       co_return;
     }
     if (document.contains("reason")) {
@@ -113,7 +114,8 @@ Task<void> post_stop(Exchange& exchange) {
       if (!why.empty()) reason += ": " + why.substr(0, text_bytes_max);
     }
   }
-  co_await exchange.ask_and_respond(StopRequested{std::move(reason)});
+  const Event event = StopRequested{std::move(reason)};
+  co_await exchange.ask_and_respond(event);
 }
 
 }  // namespace fedqueue::http

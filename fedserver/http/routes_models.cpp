@@ -69,14 +69,15 @@ Task<void> send_file(Exchange& exchange, int fd, ByteRange range) {
 Task<void> get_latest(Exchange& exchange) {
   const auto latest = exchange.service().ports.models->latest();
   if (!latest) {
-    co_await exchange.refuse({Code::not_found, "the run has no model yet", ""});
+    const Error why{Code::not_found, "the run has no model yet", ""};
+    co_await exchange.refuse(why);
     co_return;
   }
   Response response;
   response.status = 307;
   response.headers.emplace_back("Location", "/v1/runs/" + exchange.service().config.run +
                                                 "/models/" + std::to_string(latest->version));
-  co_await exchange.respond(std::move(response));
+  co_await exchange.respond(response);
 }
 
 Task<void> get_model(Exchange& exchange) {
@@ -85,7 +86,8 @@ Task<void> get_model(Exchange& exchange) {
   const ModelIndex& models = *service.ports.models;
   const std::optional<ModelRecord> model = find_model(models, request.target.id);
   if (!model) {
-    co_await exchange.refuse(unknown_version(models, request.target.id));
+    const Error why = unknown_version(models, request.target.id);
+    co_await exchange.refuse(why);
     co_return;
   }
   Headers headers;
@@ -95,7 +97,7 @@ Task<void> get_model(Exchange& exchange) {
     Response unchanged;
     unchanged.status = 304;
     unchanged.headers = std::move(headers);
-    co_await exchange.respond(std::move(unchanged));
+    co_await exchange.respond(unchanged);
     co_return;
   }
   auto open = [path = service.ports.blobs->model_path(model->file)] {
@@ -104,7 +106,8 @@ Task<void> get_model(Exchange& exchange) {
   const auto fd = co_await offload(service.transfers(), std::move(open));
   struct stat status {};
   if (!fd || ::fstat(fd->get(), &status) != 0) {
-    co_await exchange.refuse(unknown_version(models, request.target.id));
+    const Error why = unknown_version(models, request.target.id);
+    co_await exchange.refuse(why);
     co_return;
   }
   const std::uint64_t bytes = static_cast<std::uint64_t>(status.st_size);
@@ -116,11 +119,11 @@ Task<void> get_model(Exchange& exchange) {
   if (asked.kind == RangeAsked::Kind::unsatisfiable) {
     headers.emplace_back("Content-Range", "bytes */" + std::to_string(bytes));
     const std::string what(request.header("Range"));
-    co_await exchange.refuse({Code::usage,
-                              "version " + request.target.id + " has " + std::to_string(bytes) +
-                                  " bytes, and the range '" + what + "' is beyond",
-                              "Ask for a range within the file."},
-                             std::move(headers), 416);
+    const Error why{Code::usage,
+                    "version " + request.target.id + " has " + std::to_string(bytes) +
+                        " bytes, and the range '" + what + "' is beyond",
+                    "Ask for a range within the file."};
+    co_await exchange.refuse(why, headers, 416);
     co_return;
   }
   const bool part = asked.kind == RangeAsked::Kind::part;
@@ -131,10 +134,10 @@ Task<void> get_model(Exchange& exchange) {
                                               std::to_string(bytes));
   }
   headers.emplace_back("Content-Type", "application/octet-stream");
-  const bool begun = co_await exchange.begin(part ? 206 : 200, std::move(headers), range.count);
+  const bool begun = co_await exchange.begin(part ? 206 : 200, headers, range.count);
   if (!begun || request.verb == Verb::head) co_return;
-  co_await asio::co_spawn(service.transfers(), send_file(exchange, fd->get(), range),
-                          asio::use_awaitable);
+  Task<void> sending = send_file(exchange, fd->get(), range);
+  co_await asio::co_spawn(service.transfers(), std::move(sending), asio::use_awaitable);
   service.ports.metrics->add("fedqueue_model_bytes_total", static_cast<double>(range.count));
 }
 

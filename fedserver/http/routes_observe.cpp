@@ -46,11 +46,11 @@ Result<std::int64_t> start_of(const Request& request, const FactFeed& feed) {
   return static_cast<std::int64_t>(*number);
 }
 
-Task<void> respond_text(Exchange& exchange, std::string type, std::string text) {
+Task<void> respond_text(Exchange& exchange, const char* type, const std::string& text) {
   Response response;
-  response.content_type = std::move(type);
-  response.body = std::move(text);
-  co_await exchange.respond(std::move(response));
+  response.content_type = type;
+  response.body = text;
+  co_await exchange.respond(response);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ Task<void> get_events(Exchange& exchange) {
   const std::optional<FacilityId> viewer = exchange.facility();
   Headers headers;
   headers.emplace_back("Content-Type", "text/event-stream");
-  bool open = co_await exchange.begin(200, std::move(headers), std::nullopt);
+  bool open = co_await exchange.begin(200, headers, std::nullopt);
   // A first line, so that the watcher knows at once that it is connected.
   std::string text = ": connected\n\n";
   while (open && !service.ending) {
@@ -100,7 +100,10 @@ Task<void> get_events(Exchange& exchange) {
   }
 }
 
-Task<void> get_health(Exchange& exchange) { co_await respond_text(exchange, "text/plain", "ok\n"); }
+Task<void> get_health(Exchange& exchange) {
+  const std::string text = "ok\n";
+  co_await respond_text(exchange, "text/plain", text);
+}
 
 Task<void> get_metrics(Exchange& exchange) {
   Service& service = exchange.service();
@@ -110,18 +113,20 @@ Task<void> get_metrics(Exchange& exchange) {
   metrics.set("fedqueue_watchers", static_cast<double>(service.ports.feed->watchers()));
   metrics.set("fedqueue_cert_expiry_seconds",
               std::difftime(service.tls->expires_at(), std::time(nullptr)));
-  co_await respond_text(exchange, "text/plain; version=0.0.4; charset=utf-8", metrics.text());
+  const std::string text = metrics.text();
+  co_await respond_text(exchange, "text/plain; version=0.0.4; charset=utf-8", text);
 }
 
 Task<void> get_page(Exchange& exchange) {
-  std::optional<Answer> answer = co_await exchange.ask(StatusRequested{});
+  const Event event = StatusRequested{};
+  const std::optional<Answer> answer = co_await exchange.ask(event);
   const std::string* status = answer ? std::get_if<std::string>(&*answer) : nullptr;
   if (status == nullptr) {
-    co_await exchange.respond_answer(std::move(answer));
+    co_await exchange.respond_answer(answer, 200);
     co_return;
   }
-  std::string page = status_page(*status);
-  co_await respond_text(exchange, "text/html; charset=utf-8", std::move(page));
+  const std::string page = status_page(*status);
+  co_await respond_text(exchange, "text/html; charset=utf-8", page);
 }
 
 }  // namespace fedqueue::http

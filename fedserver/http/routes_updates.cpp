@@ -34,14 +34,15 @@ Task<std::optional<UpdateId>> own_update(Exchange& exchange) {
     co_return std::nullopt;
   }
   if (parts->facility == *exchange.facility()) co_return UpdateId(text);
-  const std::string& name = exchange.peer()->name;
+  const std::string& name = exchange.peer()->name();
   exchange.service().log.warning(
       "a facility asked for another's update",
       {{"facility", name}, {"update", text}, {"peer", exchange.stream().peer_address()}});
-  co_await exchange.refuse({Code::identity,
-                            "update '" + text + "' belongs to facility '" + parts->facility.str() +
-                                "', and this certificate to '" + name + "'",
-                            "Use the kit of the facility that trained the update."});
+  const Error why{Code::identity,
+                  "update '" + text + "' belongs to facility '" + parts->facility.str() +
+                      "', and this certificate to '" + name + "'",
+                  "Use the kit of the facility that trained the update."};
+  co_await exchange.refuse(why);
   co_return std::nullopt;
 }
 
@@ -101,9 +102,10 @@ Event offered(const Exchange& exchange, const Offer& offer) {
 
 // True when the engine wants the bytes; otherwise its answer was sent.
 Task<bool> wanted(Exchange& exchange, const Offer& offer) {
-  std::optional<Answer> answer = co_await exchange.ask(offered(exchange, offer));
+  const Event event = offered(exchange, offer);
+  const std::optional<Answer> answer = co_await exchange.ask(event);
   if (answer && std::holds_alternative<Accepted>(*answer)) co_return true;
-  co_await exchange.respond_answer(std::move(answer));
+  co_await exchange.respond_answer(answer, 200);
   co_return false;
 }
 
@@ -113,13 +115,13 @@ std::string durable_text(BlobStore& blobs, const UpdateId& id) {
 }
 
 // Refuses with the number of bytes from which the client may go on.
-Task<void> refuse_with_offset(Exchange& exchange, const UpdateId& id, Error error) {
+Task<void> refuse_with_offset(Exchange& exchange, const UpdateId& id, const Error& error) {
   Service& service = exchange.service();
   auto look = [&blobs = *service.ports.blobs, &id] { return durable_text(blobs, id); };
   std::string durable = co_await offload(service.transfers(), std::move(look));
   Headers headers;
   headers.emplace_back(header_offset, std::move(durable));
-  co_await exchange.refuse(std::move(error), std::move(headers));
+  co_await exchange.refuse(error, headers, http_status(error.code));
 }
 
 struct Received {
@@ -182,7 +184,8 @@ Task<void> decide(Exchange& exchange, const Offer& offer, const std::filesystem:
   const std::optional<Result<double>> screened =
       co_await service.desk.ask<Result<double>>(std::move(start));
   if (!screened) {
-    co_await exchange.refuse(ending_error());
+    const Error why = ending_error();
+    co_await exchange.refuse(why);
     co_return;
   }
   const FacilityId facility = *exchange.facility();
@@ -193,12 +196,12 @@ Task<void> decide(Exchange& exchange, const Offer& offer, const std::filesystem:
   } else {
     event = UpdateRefused{facility, offer.id, offer.metadata, offer.token, screened->error()};
   }
-  std::optional<Answer> answer = co_await exchange.ask(std::move(event));
+  const std::optional<Answer> answer = co_await exchange.ask(event);
   if (answer && std::holds_alternative<Error>(*answer)) {
     const Error error = std::get<Error>(*answer);
     co_await put_aside(service, offer.id, error);
   }
-  co_await exchange.respond_answer(std::move(answer), 201);
+  co_await exchange.respond_answer(answer, 201);
 }
 
 Task<void> take_update(Exchange& exchange, const Offer& offer, UploadSlots::Slot& slot) {
@@ -214,8 +217,8 @@ Task<void> take_update(Exchange& exchange, const Offer& offer, UploadSlots::Slot
   const bool ready = co_await exchange.go_ahead();
   Received received;
   if (ready) {
-    co_await asio::co_spawn(service.transfers(), receive(exchange, **upload, received),
-                            asio::use_awaitable);
+    Task<void> receiving = receive(exchange, **upload, received);
+    co_await asio::co_spawn(service.transfers(), std::move(receiving), asio::use_awaitable);
   }
   // Suspends what is neither complete nor suspended yet; on a thread that may wait.
   auto end = [&upload] {
@@ -232,7 +235,7 @@ Task<void> take_update(Exchange& exchange, const Offer& offer, UploadSlots::Slot
   }
   if (!ready || received.cut) {
     service.log.info("an upload was cut; it can go on",
-                     {{"facility", exchange.peer()->name}, {"update", offer.id}});
+                     {{"facility", exchange.peer()->name()}, {"update", offer.id}});
     exchange.end_connection();
     co_return;
   }
@@ -242,7 +245,7 @@ Task<void> take_update(Exchange& exchange, const Offer& offer, UploadSlots::Slot
     response.body = "{}";
     response.headers.emplace_back(header_offset,
                                   std::to_string(offer.range.first + offer.range.count));
-    co_await exchange.respond(std::move(response));
+    co_await exchange.respond(response);
     co_return;
   }
   slot.settle();
@@ -255,34 +258,37 @@ Task<void> head_update(Exchange& exchange) {
   const std::optional<UpdateId> id = co_await own_update(exchange);
   if (!id) co_return;
   Service& service = exchange.service();
-  std::optional<Answer> answer = co_await exchange.ask(UpdateAsked{*exchange.facility(), *id});
+  const Event event = UpdateAsked{*exchange.facility(), *id};
+  const std::optional<Answer> answer = co_await exchange.ask(event);
   Response response;
   if (answer && std::holds_alternative<UpdateAnswer>(*answer)) {
     response.headers.emplace_back("Fedqueue-State", "stored");
     response.headers.emplace_back(
         header_offset, std::to_string(service.ports.models->decided_bytes(*id).value_or(0)));
-    co_await exchange.respond(std::move(response));
+    co_await exchange.respond(response);
     co_return;
   }
   const Error* error = answer ? std::get_if<Error>(&*answer) : nullptr;
   if (error == nullptr || error->code != Code::not_found) {
-    co_await exchange.respond_answer(std::move(answer));
+    co_await exchange.respond_answer(answer, 200);
     co_return;
   }
   auto look = [&blobs = *service.ports.blobs, &id] { return blobs.durable_bytes(*id); };
   const auto durable = co_await offload(service.transfers(), std::move(look));
   if (!durable || !*durable) {
-    co_await exchange.refuse(durable ? *error : durable.error());
+    const Error why = durable ? *error : durable.error();
+    co_await exchange.refuse(why);
     co_return;
   }
   response.headers.emplace_back(header_offset, std::to_string(**durable));
-  co_await exchange.respond(std::move(response));
+  co_await exchange.respond(response);
 }
 
 Task<void> get_update(Exchange& exchange) {
   const std::optional<UpdateId> id = co_await own_update(exchange);
   if (!id) co_return;
-  co_await exchange.ask_and_respond(UpdateAsked{*exchange.facility(), *id});
+  const Event event = UpdateAsked{*exchange.facility(), *id};
+  co_await exchange.ask_and_respond(event);
 }
 
 Task<void> put_update(Exchange& exchange) {
@@ -291,10 +297,10 @@ Task<void> put_update(Exchange& exchange) {
   Service& service = exchange.service();
   const Request& request = exchange.request();
   if (request.chunked || !request.has_length) {
-    co_await exchange.refuse(
-        {Code::usage, "store update '" + id->str() + "': its length was not announced",
-         "Send a Content-Length instead of chunks."},
-        {}, 411);
+    const Error why{Code::usage, "store update '" + id->str() + "': its length was not announced",
+                    "Send a Content-Length instead of chunks."};
+    const Headers none;
+    co_await exchange.refuse(why, none, 411);
     co_return;
   }
   const Result<Offer> offer = read_offer(request, *id);
@@ -304,11 +310,12 @@ Task<void> put_update(Exchange& exchange) {
   }
   if (const std::uint64_t most = service.ports.blobs->limits().update_bytes_max;
       offer->range.total > most) {
-    co_await exchange.refuse({Code::too_large,
-                              "store update '" + id->str() + "': it has " +
-                                  std::to_string(offer->range.total) + " bytes, but at most " +
-                                  std::to_string(most) + " are allowed",
-                              "Send a delta of the run's own model."});
+    const Error why{Code::too_large,
+                    "store update '" + id->str() + "': it has " +
+                        std::to_string(offer->range.total) + " bytes, but at most " +
+                        std::to_string(most) + " are allowed",
+                    "Send a delta of the run's own model."};
+    co_await exchange.refuse(why);
     co_return;
   }
   const bool first_answer = co_await wanted(exchange, *offer);
@@ -317,7 +324,8 @@ Task<void> put_update(Exchange& exchange) {
   auto cut = [&service, number = exchange.connection()] { service.connections.cut(number); };
   std::optional<UploadSlots::Slot> slot = co_await service.slots.take(*id, std::move(cut), waited);
   if (!slot) {
-    co_await exchange.refuse(ending_error());
+    const Error why = ending_error();
+    co_await exchange.refuse(why);
     co_return;
   }
   if (waited) {

@@ -83,11 +83,11 @@ Result<Target> parse_target(std::string_view text) {
   constexpr std::string_view prefix = "/v1/runs/";
   if (!text.starts_with(prefix)) return unknown;
   text.remove_prefix(prefix.size());
-  if (text.ends_with('/')) text.remove_suffix(1);
+  if (text.ends_with('/') && text.find('/') + 1 == text.size()) text.remove_suffix(1);
   const std::vector<std::string> parts = split(text, '/');
   if (parts.empty() || parts[0].empty()) return unknown;
   const std::optional<Route> route = route_of(parts);
-  if (!route) return unknown;
+  if (!route || (parts.size() > 2 && parts[2].empty())) return unknown;
   target.route = *route;
   target.run = parts[0];
   if (parts.size() > 2) target.id = parts[2];
