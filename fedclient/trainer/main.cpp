@@ -1,6 +1,7 @@
 // The training side of fedclient: read the configuration, run the verb.
 #include "core/config/command.h"
 #include "fedclient/data/verbs.h"
+#include "fedclient/options.h"
 #include "fedclient/trainer/commands.h"
 
 int main(int argc, char** argv) {
@@ -9,8 +10,13 @@ int main(int argc, char** argv) {
   program.name = "fedclient";
   program.summary = "Train for a federated run: the verbs that need LibTorch";
   program.version = FEDQUEUE_VERSION;
-  // What the agent hands to its jobs is no setting.
-  program.foreign_names = {"job_directory", "plan_key"};
+  // The agent's settings stand in the same file, and what it and the batch script hand over is
+  // none.
+  program.foreign_names = agent_setting_names();
+  for (const char* name :
+       {"job_directory", "plan_key", "bin", "launcher", "oversubscribe", "mpi_btl", "libexec"}) {
+    program.foreign_names.emplace_back(name);
+  }
   for (const auto& commands :
        {model_commands(), data_commands(), train_commands(), evaluate_commands()}) {
     program.commands.insert(program.commands.end(), commands.begin(), commands.end());
