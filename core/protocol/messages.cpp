@@ -106,6 +106,7 @@ void to_json(json& out, const UpdateAnswer& value) {
   out = {{"id", value.id.str()},         {"disposition", to_text(value.disposition)},
          {"reason", value.reason},       {"late", value.late},
          {"staleness", value.staleness}, {"next", value.next}};
+  if (value.disposition == Disposition::rejected) out["code"] = code_name(value.code);
 }
 
 void to_json(json& out, const Evaluation& value) {

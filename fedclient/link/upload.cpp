@@ -107,7 +107,14 @@ Result<Probe> probe(Transport& transport, const std::string& path, const std::st
   if (!answer) return answer.error();
   Probe result;
   if (answer->status == 404) return result;
-  if (!answer->ok()) return answer_error(answer->status, answer->body);
+  if (!answer->ok()) {
+    // An answer to HEAD has no body, and so no reason; the same question as GET has one.
+    Exchange ask;
+    ask.path = path;
+    Result<Answer> reason = transport.perform(ask);
+    if (reason && !reason->ok()) answer = std::move(reason);
+    return answer_error(answer->status, answer->body);
+  }
   result.known = true;
   result.decided = answer->header("fedqueue-state") == "stored";
   const std::optional<std::int64_t> offset = parse_integer(answer->header("fedqueue-offset"));

@@ -52,6 +52,20 @@ Status copy_initial(const std::filesystem::path& from, const std::filesystem::pa
   return sync_directory(to.parent_path());
 }
 
+// Names for the server's certificate. Its own machine always reaches it, for the other verbs.
+std::vector<std::string> host_names(const Settings& settings) {
+  std::vector<std::string> hosts = settings.list("host");
+  if (hosts.empty()) {
+    char name[256] = {};
+    ::gethostname(name, sizeof name - 1);
+    hosts.emplace_back(name);
+  }
+  for (const char* local : {"localhost", "127.0.0.1", "::1"}) {
+    if (std::find(hosts.begin(), hosts.end(), local) == hosts.end()) hosts.emplace_back(local);
+  }
+  return hosts;
+}
+
 Result<int> run_init(const Settings& settings) {
   const RunDirectory directory = run_directory(settings);
   std::error_code ignored;
@@ -69,25 +83,22 @@ Result<int> run_init(const Settings& settings) {
   const std::filesystem::path model = directory.server() / "models" / BlobStore::model_file(0);
   if (Status copied = copy_initial(settings.path("initial"), model); !copied) return copied.error();
 
-  std::vector<std::string> hosts = settings.list("host");
-  if (hosts.empty()) {
-    char name[256] = {};
-    ::gethostname(name, sizeof name - 1);
-    hosts = {name, "localhost", "127.0.0.1", "::1"};
-  }
+  const std::vector<std::string> hosts = host_names(settings);
   const std::string url = settings.has("url")
                               ? settings.text("url")
                               : "https://" + hosts.front() + ":" + settings.raw("port");
-  const CertificateSite site{directory.authority(), directory.server(), directory.root, config->run,
-                             url};
-  if (Status made = create_authority(site, hosts); !made) return made.error();
+  const CertificateRun certificates{{directory.root}, config->run, url};
+  if (const auto made = create_certificates(certificates, {hosts, {}}); !made) return made.error();
+  const auto kit =
+      issue_client_certificate(certificates, {.identity = {IdentityKind::administrator, "local"}});
+  if (!kit) return kit.error();
   if (Status written = write_file_atomic(directory.config(), config_text(settings, config->run));
       !written) {
     return written.error();
   }
   std::cout << "run '" << config->run << "' is ready in " << directory.root.string() << "\n"
-            << "next:  fedserver cert facility NAME --samples N " << directory.root.string()
-            << "   (one kit for each facility)\n"
+            << "next:  fedserver cert facility " << directory.root.string()
+            << " NAME --samples N   (one kit for each facility)\n"
             << "       fedserver run " << directory.root.string() << "\n";
   return 0;
 }

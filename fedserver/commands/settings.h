@@ -21,9 +21,8 @@ struct RunDirectory {
   [[nodiscard]] std::filesystem::path lock() const { return server() / "lock"; }
   // "https://127.0.0.1:PORT", written by a running server.
   [[nodiscard]] std::filesystem::path endpoint() const { return server() / "endpoint"; }
-  [[nodiscard]] std::filesystem::path authority() const { return root / "ca"; }
-  [[nodiscard]] std::filesystem::path facilities() const { return root / "facilities"; }
-  [[nodiscard]] std::filesystem::path operator_kit() const { return root / "operator"; }
+  // The kit that fedserver's own verbs use, made by init.
+  [[nodiscard]] std::filesystem::path operator_kit() const { return root / "operators" / "local"; }
   [[nodiscard]] std::filesystem::path logs() const { return root / "logs"; }
   [[nodiscard]] std::filesystem::path metrics() const { return root / "metrics"; }
 };

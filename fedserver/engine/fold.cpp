@@ -140,6 +140,7 @@ void Engine::fold(const UpdateDecided& fact) {
   }
   if (fact.answer.disposition == Disposition::rejected) {
     ++facility.updates_rejected;
+    facility.failed = true;  // the round does not wait for another try
     facility.last_error = "update " + fact.answer.id.str() + " rejected: " + fact.answer.reason;
     state_.last_error = "facility " + fact.facility.str() + ": " + facility.last_error;
   } else if (fact.held_back) {

@@ -7,6 +7,7 @@
 
 #include "aggregation/reduce/reduce.h"
 #include "aggregation/reduce/screen.h"
+#include "core/base/file.h"
 
 namespace fedqueue {
 

@@ -193,6 +193,16 @@ TEST_F(SettingsTest, AFreeKeyMayHaveUnderscores) {
   EXPECT_EQ(settings.text_of("training.weight_decay"), "0.1");
 }
 
+TEST_F(SettingsTest, FreeNamesAreOptionsToo) {
+  const Settings settings = loaded({"--training.batch_size", "64", "x", "--training.epochs=2",
+                                    "--facility.site-a.samples", "5"});
+  EXPECT_EQ(settings.text("training.batch_size"), "64");
+  EXPECT_EQ(settings.text("training.epochs"), "2");
+  EXPECT_EQ(settings.integer("facility.site-a.samples"), 5);
+  EXPECT_THAT(settings.arguments(), ElementsAre("x"));
+  EXPECT_THAT(failure({"--training.batch_size"}), HasSubstr("needs a value"));
+}
+
 TEST_F(SettingsTest, AnyKindCanBeReadAsText) {
   const Settings settings = loaded({"--t_sync", "1m", "--tls.host", "a,b"});
   EXPECT_EQ(settings.text_of("t_sync"), "60");

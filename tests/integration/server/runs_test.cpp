@@ -1,0 +1,210 @@
+// Whole runs on the real server: undisturbed, killed, and by timer.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <thread>
+
+#include "core/base/prng.h"
+#include "core/tensor/file.h"
+#include "fedserver/journal/sqlite_journal.h"
+#include "run_fixture.h"
+
+namespace fedqueue::test {
+namespace {
+
+// FedAvg without a timer: every round has exactly both facilities.
+const std::vector<std::string> fedavg_five_rounds = {
+    "--policy",      "fedavg", "--rounds",  "5",   "--plan_retry_s",      "0.05",
+    "--heartbeat_s", "10",     "--lease_s", "600", "--contact_timeout_s", "600"};
+
+std::string exported_sha(const ServerRun& run) {
+  const std::filesystem::path file = run.scratch() / "final.safetensors";
+  const Finished exported = run.server({"export"}, {"-o", file.string()});
+  EXPECT_EQ(exported.exit_code, 0) << exported.output;
+  return file_sha256(file);
+}
+
+// Plays until the run is finished; `before_step` is called with the number of every step.
+template <typename BeforeStep>
+int play(ServerRun& run, BeforeStep before_step) {
+  PlayedFacility alpha(run, "alpha");
+  PlayedFacility bravo(run, "bravo");
+  int steps = 0;
+  bool alpha_on = true;
+  bool bravo_on = true;
+  while ((alpha_on || bravo_on) && steps < 5000 && !::testing::Test::HasFailure()) {
+    before_step(steps++);
+    if (alpha_on) alpha_on = alpha.step();
+    before_step(steps++);
+    if (bravo_on) bravo_on = bravo.step();
+  }
+  return steps;
+}
+
+TEST(Run, TwoFacilitiesTrainFiveRoundsOverTls) {
+  ServerRun run(fedavg_five_rounds);
+  run.start();
+  play(run, [](int) {});
+  const auto status =
+      nlohmann::json::parse(run.server({"status"}, {"--format", "json"}).output, nullptr, false);
+  ASSERT_TRUE(status.is_object());
+  EXPECT_EQ(status["version"], 5);
+  EXPECT_EQ(status["state"], "finished");
+  EXPECT_EQ(status["facilities"]["alpha"]["updates_counted"], 5);
+  EXPECT_EQ(status["facilities"]["bravo"]["updates_counted"], 5);
+  const std::string running = exported_sha(run);
+  EXPECT_EQ(run.stop_politely(), 0);
+  EXPECT_EQ(exported_sha(run), running) << "export and status also work without the server";
+  // The counter takes the maximum, whole.
+  const Result<tensor::Reader> model = tensor::Reader::open(run.scratch() / "final.safetensors");
+  ASSERT_TRUE(model);
+  const tensor::TensorInfo* counter = model->manifest().find("norm.num_batches_tracked");
+  ASSERT_NE(counter, nullptr);
+  std::int64_t value = 0;
+  ASSERT_TRUE(model->read_tensor(*counter, std::as_writable_bytes(std::span(&value, 1))));
+  EXPECT_EQ(value, 7 + 10 * 5 + 1);
+}
+
+TEST(Run, ASecondStartSaysAlreadyRunning) {
+  ServerRun run(fedavg_five_rounds);
+  run.start();
+  const Finished second = run.server({"run"});
+  EXPECT_EQ(second.exit_code, 0);
+  EXPECT_NE(second.output.find("already running"), std::string::npos) << second.output;
+}
+
+TEST(Run, KilledAtTwentyPointsItEndsWithTheSameModel) {
+  std::string undisturbed;
+  {
+    ServerRun run(fedavg_five_rounds);
+    run.start();
+    play(run, [](int) {});
+    undisturbed = exported_sha(run);
+  }
+  ASSERT_FALSE(HasFailure());
+  Prng prng(7);
+  int kills = 0;
+  // Between steps, and in the middle of whatever the server is doing for a step.
+  constexpr int points = 20;
+  constexpr int runs = 4;
+  for (int i = 0; i < runs; ++i) {
+    ServerRun run(fedavg_five_rounds);
+    run.start();
+    std::set<int> at;
+    // Two facilities, five rounds, five steps: no run is shorter than fifty steps.
+    while (at.size() < points / runs) at.insert(static_cast<int>(2 * prng.below(22)));
+    std::thread killer;
+    play(run, [&](int step) {
+      if (killer.joinable()) {
+        killer.join();
+        run.kill_hard();
+        run.start();
+      }
+      if (!at.contains(step)) return;
+      ++kills;
+      if (kills % 2 == 0) {
+        run.kill_hard();
+        run.start();
+        return;
+      }
+      const auto delay = std::chrono::microseconds(prng.below(20000));
+      killer = std::thread([pid = run.pid(), delay] {
+        std::this_thread::sleep_for(delay);
+        ::kill(pid, SIGKILL);
+      });
+    });
+    if (killer.joinable()) killer.join();
+    if (HasFailure()) return;
+    EXPECT_EQ(exported_sha(run), undisturbed);
+  }
+  EXPECT_EQ(kills, points);
+}
+
+// The sum that the reducer makes, written as plainly as possible.
+std::vector<float> reference_sum(const tensor::Reader& current,
+                                 const std::vector<std::pair<std::filesystem::path, double>>& terms,
+                                 const std::string& name) {
+  const auto load = [&](const tensor::Reader& reader) {
+    const tensor::TensorInfo* info = reader.manifest().find(name);
+    std::vector<float> values(info->elements());
+    EXPECT_TRUE(reader.read_tensor(*info, std::as_writable_bytes(std::span(values))));
+    return values;
+  };
+  const std::vector<float> base = load(current);
+  std::vector<float> sum(base.size(), 0.0F);
+  for (const auto& [path, weight] : terms) {
+    const Result<tensor::Reader> reader = tensor::Reader::open(path);
+    EXPECT_TRUE(reader);
+    const std::vector<float> delta = load(*reader);
+    const auto factor = static_cast<float>(weight);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += factor * delta[i];
+  }
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += base[i];
+  return sum;
+}
+
+TEST(Run, UnderATimerEveryPublishedModelIsTheSumOfTheJournalledSet) {
+  ServerRun run({"--rounds", "6", "--t_sync_s", "0.6", "--theta_s", "0.05", "--plan_retry_s",
+                 "0.05", "--models_kept", "0", "--lease_s", "60"},
+                {"alpha", "bravo", "charlie"});
+  run.start();
+  std::vector<std::thread> threads;
+  for (const char* name : {"alpha", "bravo", "charlie"}) {
+    threads.emplace_back([&run, name] {
+      PlayedFacility facility(run, name);
+      facility.set_queue_wait(std::string(name) == "charlie" ? 0.5 : 0.05);
+      Prng prng(std::hash<std::string>()(name));
+      while (facility.step()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(prng.below(120)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  run.stop_politely();
+
+  const auto journal = SqliteJournal::open(run.directory() / "server" / "journal.sqlite");
+  ASSERT_TRUE(journal);
+  const auto rows = (*journal)->rows(0, 100000);
+  ASSERT_TRUE(rows);
+  std::optional<ReduceStarted> started;
+  int checked = 0;
+  for (const JournalRow& row : *rows) {
+    const Result<Fact> fact = decode_fact(row.kind, row.text);
+    ASSERT_TRUE(fact) << fact.error().message;
+    if (const auto* begin = std::get_if<ReduceStarted>(&*fact)) started = *begin;
+    const auto* published = std::get_if<Published>(&*fact);
+    if (published == nullptr) continue;
+    ASSERT_TRUE(started);
+    const std::filesystem::path models = run.directory() / "server" / "models";
+    const auto file_of = [&](Version version) {
+      char name[40];
+      std::snprintf(name, sizeof name, "round-%04d.safetensors", static_cast<int>(version));
+      return models / name;
+    };
+    EXPECT_EQ(file_sha256(file_of(published->model.version)), published->model.sha256);
+    const Result<tensor::Reader> before = tensor::Reader::open(file_of(started->input_version));
+    const Result<tensor::Reader> after = tensor::Reader::open(file_of(published->model.version));
+    ASSERT_TRUE(before && after);
+    std::vector<std::pair<std::filesystem::path, double>> terms;
+    for (const ReduceInput& input : started->updates) {
+      terms.emplace_back(run.scratch() / (input.id.str() + ".safetensors"), input.weight);
+    }
+    for (const char* name : {"fc.weight", "fc.bias", "norm.running_mean"}) {
+      const std::vector<float> expected = reference_sum(*before, terms, name);
+      std::vector<float> got(expected.size());
+      ASSERT_TRUE(after->read_tensor(*after->manifest().find(name),
+                                     std::as_writable_bytes(std::span(got))));
+      EXPECT_EQ(std::memcmp(got.data(), expected.data(), got.size() * sizeof(float)), 0)
+          << name << " of version " << published->model.version;
+    }
+    ++checked;
+  }
+  EXPECT_EQ(checked, 6);
+}
+
+}  // namespace
+}  // namespace fedqueue::test
