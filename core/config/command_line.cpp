@@ -35,23 +35,36 @@ po::options_description described(const std::vector<OptionSpec>& options) {
   return all;
 }
 
-// A flag takes no word of its own, so that `--resume mnist` keeps its argument; `--resume=off` is
-// spelled as the setting it is, since Boost has no option with a value only after `=`.
-std::vector<std::string> flags_spelled_out(const std::vector<OptionSpec>& options,
-                                           const std::vector<std::string>& arguments) {
+const OptionSpec* option_named(const std::vector<OptionSpec>& options, const std::string& name) {
+  for (const OptionSpec& option : options) {
+    if (names_option(name, option.name)) return &option;
+  }
+  return nullptr;
+}
+
+// What Boost has no option for is spelled as the setting it is:
+//   --resume=off             a flag takes no word of its own, so that `--resume mnist` keeps mnist
+//   --training.batch_size 8  a name of the user's choosing
+std::vector<std::string> spelled_as_settings(const std::vector<OptionSpec>& options,
+                                             const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
-  bool ended = false;
-  for (const std::string& word : arguments) {
-    ended = ended || word == "--";
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "--") {
+      words.insert(words.end(), arguments.begin() + static_cast<long>(i), arguments.end());
+      break;
+    }
     const std::size_t equals = word.find('=');
-    const bool candidate = !ended && word.starts_with("--") && equals != std::string::npos;
-    const std::string name = candidate ? word.substr(2, equals - 2) : "";
-    const bool flag = candidate && std::any_of(options.begin(), options.end(), [&](const auto& o) {
-                        return o.kind == Kind::flag && names_option(name, o.name);
-                      });
-    if (flag) {
-      words.push_back("--set");
-      words.push_back(word.substr(2));
+    const std::string name = word.starts_with("--") ? word.substr(2, equals - 2) : "";
+    const OptionSpec* option = name.empty() ? nullptr : option_named(options, name);
+    const bool free_name = option != nullptr && option->name.find('*') != std::string::npos;
+    const bool flag = option != nullptr && option->kind == Kind::flag;
+    if ((free_name || flag) && equals != std::string::npos) {
+      words.insert(words.end(), {"--set", word.substr(2)});
+    } else if (free_name && flag) {
+      words.insert(words.end(), {"--set", name + "=true"});
+    } else if (free_name && i + 1 < arguments.size()) {
+      words.insert(words.end(), {"--set", name + "=" + arguments[++i]});
     } else {
       words.push_back(word);
     }
@@ -70,13 +83,17 @@ Status add_set(CommandLine& line, const std::string& text) {
   return {};
 }
 
-Status add_option(CommandLine& line, const po::option& option) {
+Status add_option(CommandLine& line, const std::vector<OptionSpec>& options,
+                  const po::option& option) {
   const std::string value = option.value.empty() ? "" : option.value.front();
   if (option.position_key >= 0 || option.string_key.empty()) {
     for (const std::string& argument : option.value) line.arguments.push_back(argument);
     return {};
   }
   if (option.unregistered) {
+    if (option.value.empty() && option_named(options, option.string_key) != nullptr) {
+      return syntax_error("option --" + option.string_key + " needs a value");
+    }
     // The name as typed: Boost keeps the dashes of a short form.
     std::string name = option.string_key;
     while (name.starts_with('-')) name.erase(0, 1);
@@ -103,14 +120,15 @@ Result<CommandLine> parse_command_line(const std::vector<OptionSpec>& options,
     const int style =
         po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
     const po::options_description all = described(options);
-    const po::parsed_options parsed = po::command_line_parser(flags_spelled_out(options, arguments))
-                                          .options(all)
-                                          .style(style)
-                                          .allow_unregistered()
-                                          .run();
+    const po::parsed_options parsed =
+        po::command_line_parser(spelled_as_settings(options, arguments))
+            .options(all)
+            .style(style)
+            .allow_unregistered()
+            .run();
     CommandLine line;
     for (const po::option& option : parsed.options) {
-      if (Status added = add_option(line, option); !added) return added.error();
+      if (Status added = add_option(line, options, option); !added) return added.error();
     }
     return line;
   } catch (const po::error_with_option_name& error) {
