@@ -57,7 +57,7 @@ class ServerTest : public ::testing::Test {
   void start_server(const std::string& options) {
     ASSERT_EQ(run("init", kServer +
                               " init run --run stripes --initial initial.safetensors --host "
-                              "localhost --port 0 --training.batch_size 20 " +
+                              "localhost --port 0 --set training.batch_size=20 " +
                               options),
               0)
         << log_;
@@ -105,6 +105,30 @@ TEST_F(ServerTest, TwoFacilitiesTrainARunToItsEndAndEachVersionIsJudged) {
   EXPECT_THAT(judge.output(), HasSubstr("\"version\":2"));
   // A job that comes after the end is told so and is no failure.
   EXPECT_EQ(run("late", connected("train", "site-b")), 0) << log_;
+}
+
+TEST_F(ServerTest, WhatAKilledJobTrainedIsSentByItsNextLaunch) {
+  ASSERT_NO_FATAL_FAILURE(
+      start_server("--policy fedavg --local_steps 100000000 --lr_base 0.001 --quorum 2"));
+  const auto launch = [&](const std::string& restarts) {
+    return "env SLURM_JOB_ID=77 SLURM_RESTART_COUNT=" + restarts + " " +
+           connected("train", "site-a") + " --snapshot 0.1";
+  };
+  const std::filesystem::path note = directory_ / "work-site-a/job-77/snapshots/site-a.77.0.1.json";
+  {
+    Process killed(directory_, "killed", launch("0"));
+    ASSERT_TRUE(eventually([&] { return std::filesystem::exists(note); })) << killed.output();
+  }  // ends by SIGKILL
+  ASSERT_TRUE(std::filesystem::exists(note));
+  Process second(directory_, "second", launch("1"));
+  ASSERT_TRUE(eventually([&] { return second.output().find("registered") != std::string::npos; }))
+      << second.output();
+  EXPECT_THAT(second.output(), HasSubstr("sent what an earlier launch left"));
+  EXPECT_THAT(second.output(), HasSubstr("update=site-a.77.0.1 disposition=counted"));
+  EXPECT_FALSE(std::filesystem::exists(note));
+  // And a signal makes the second launch send what it has.
+  ASSERT_EQ(::kill(second.pid(), SIGTERM), 0);
+  EXPECT_EQ(second.wait(), 0) << second.output();
 }
 
 TEST_F(ServerTest, ARunAnswersAJobWithAStrangersKitByName) {
