@@ -49,8 +49,6 @@ class Settings {
   // if unset.
   [[nodiscard]] std::string text_of(std::string_view name) const;
   [[nodiscard]] std::filesystem::path path(std::string_view name) const;
-  // The value of an option of any kind, in its one written form.
-  [[nodiscard]] const std::string& raw(std::string_view name) const { return single(name); }
   [[nodiscard]] std::int64_t integer(std::string_view name) const;
   [[nodiscard]] double real(std::string_view name) const;  // integer, real, seconds
   [[nodiscard]] Duration duration(std::string_view name) const;

@@ -89,7 +89,7 @@ Command export_command() {
   command.summary = "Write a published model to one safetensors file";
   command.examples = {"fedserver export runs/mnist -o model.safetensors",
                       "fedserver export runs/mnist --version 7 -o round7.safetensors"};
-  command.options = all_of({run_options(),
+  command.options = all_of({hidden_run_options(),
                             {{.name = "output",
                               .kind = Kind::path,
                               .help = "The file to write; the model's own name if left out.",

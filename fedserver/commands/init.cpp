@@ -24,11 +24,11 @@ std::string config_text(const Settings& settings, const std::string& run) {
   for (const OptionSpec& option : run_options()) {
     if (option.name == "run" || option.name.find('*') != std::string::npos) continue;
     if (settings.given(option.name)) {
-      text += option.name + " = " + settings.raw(option.name) + "\n";
+      text += option.name + " = " + settings.text_of(option.name) + "\n";
     }
   }
   for (const std::string& name : settings.names_under("training")) {
-    training += name + " = " + settings.raw("training." + name) + "\n";
+    training += name + " = " + settings.text_of("training." + name) + "\n";
   }
   if (!training.empty()) text += "\n[training]\n" + training;
   return text;
@@ -86,7 +86,7 @@ Result<int> run_init(const Settings& settings) {
   const std::vector<std::string> hosts = host_names(settings);
   const std::string url = settings.has("url")
                               ? settings.text("url")
-                              : "https://" + hosts.front() + ":" + settings.raw("port");
+                              : "https://" + hosts.front() + ":" + settings.text_of("port");
   const CertificateRun certificates{{directory.root}, config->run, url};
   if (const auto made = create_certificates(certificates, {hosts, {}}); !made) return made.error();
   const auto kit =

@@ -115,6 +115,12 @@ std::vector<OptionSpec> run_options() {
   return all_of({own, policy_options()});
 }
 
+std::vector<OptionSpec> hidden_run_options() {
+  std::vector<OptionSpec> options = run_options();
+  for (OptionSpec& option : options) option.shown_in_help = false;
+  return options;
+}
+
 Result<EngineConfig> engine_config(const Settings& settings) {
   EngineConfig config;
   config.run = settings.text("run");
@@ -124,7 +130,7 @@ Result<EngineConfig> engine_config(const Settings& settings) {
   }
   for (const OptionSpec& option : policy_options()) {
     if (!settings.has(option.name)) continue;
-    if (Status set = config.policy.set(option.name, settings.raw(option.name)); !set) {
+    if (Status set = config.policy.set(option.name, settings.text_of(option.name)); !set) {
       return set.error();
     }
   }

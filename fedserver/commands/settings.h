@@ -32,6 +32,9 @@ struct RunDirectory {
 
 [[nodiscard]] std::vector<OptionSpec> run_options();
 
+// The same, for verbs that only need to find the run: accepted, and left out of their help.
+[[nodiscard]] std::vector<OptionSpec> hidden_run_options();
+
 // Of the policy's options alone; the names are PolicyConfig's.
 [[nodiscard]] std::vector<OptionSpec> policy_options();
 

@@ -1,32 +1,13 @@
 #include "fedserver/http/fact_feed.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <type_traits>
 #include <utility>
 
+#include "fedserver/telemetry/public_fact.h"
+
 namespace fedqueue::http {
 namespace {
-
-using nlohmann::json;
-
-void remove_secrets(json& value) {
-  if (value.is_object()) {
-    value.erase("token");
-    value.erase("nonce");
-  }
-  if (value.is_structured()) {
-    for (json& part : value) remove_secrets(part);
-  }
-}
-
-std::string public_text(const JournalRow& row) {
-  json document = json::parse(row.text, nullptr, false);
-  if (!document.is_object()) return "{}";
-  remove_secrets(document);
-  document["uptime_s"] = to_seconds(row.at.time_since_epoch());
-  return document.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 template <typename T>
 constexpr bool has_facility = requires(const T& fact) {
@@ -43,7 +24,7 @@ constexpr bool for_everybody =
 }  // namespace
 
 FeedEvent make_feed_event(const JournalRow& row, const Fact& fact) {
-  FeedEvent event{row.sequence, row.kind, public_text(row), std::nullopt, false};
+  FeedEvent event{row.sequence, row.kind, public_fact(row), std::nullopt, false};
   std::visit(
       [&event](const auto& value) {
         using T = std::decay_t<decltype(value)>;
