@@ -101,7 +101,9 @@ class Loop {
     Result<DownloadedModel> model = server_.download_model(base, path);
     if (!model) return failed(model.error());
     log_.info("model fetched", {{"version", model->version}, {"bytes", model->bytes}});
-    if (Status loaded = trainer_.load(path, base, session_.job()); !loaded) {
+    const Status loaded = trainer_.load(path, base, session_.job());
+    std::filesystem::remove(path, ignored);  // a job's folder is kept, the model is not
+    if (!loaded) {
       // Not the server's fault: it must not be tried again.
       std::lock_guard lock(mutex_);
       session_.fetched(steady_instant());

@@ -125,6 +125,9 @@ TEST_F(SessionLoopTest, TrainsItsSegmentsAndReportsTheEnd) {
   ASSERT_EQ(server_.ends.size(), 1u);
   EXPECT_EQ(server_.ends[0].state, "done");
   EXPECT_TRUE(list_snapshots(settings_.job_directory).empty());
+  for (const auto& left : std::filesystem::recursive_directory_iterator(settings_.job_directory)) {
+    EXPECT_FALSE(left.is_regular_file()) << left.path();
+  }
 }
 
 TEST_F(SessionLoopTest, LeavesASnapshotWhenTheUpdateCouldNotBeSent) {
