@@ -48,6 +48,12 @@ AgentMachine::Step AgentMachine::step(Instant now) {
 std::optional<AgentMachine::Step> AgentMachine::next_step(Instant now) {
   // First of all: what is there? A job of ours may run although our own files are lost.
   if (!recovered_) {
+    if (ending_ && cancels_ >= settings_.cancel_tries) {
+      fail({Code::scheduler,
+            "the scheduler did not answer, so that jobs could not be looked for and cancelled",
+            "Look at them with squeue, and cancel them with scancel."});
+      return Step::over;
+    }
     if (now >= poll_at_) return Step::poll;
     wait_until(poll_at_, "the scheduler");
     return std::nullopt;
@@ -564,7 +570,7 @@ void AgentMachine::stop(const std::string& reason, Instant now) {
   // on disk for the next agent.
   ending_ = true;
   cancelling_ = true;
-  cancel_at_ = now;
+  cancel_at_ = poll_at_ = now;
 }
 
 void AgentMachine::fail(const Error& error) {

@@ -333,6 +333,19 @@ TEST_F(AgentMachineTest, WhatCannotBeCancelledIsReported) {
   EXPECT_EQ(agent.exit_code(), 30);
 }
 
+TEST_F(AgentMachineTest, ASchedulerThatNeverAnswersDoesNotKeepAStoppedAgent) {
+  site_.scheduler.poll_error = Error{Code::try_again, "cannot contact the controller", ""};
+  AgentSettings settings;
+  settings.cancel_on_exit = true;
+  AgentMachine agent = started(settings);
+  site_.settle(agent);
+  ASSERT_EQ(agent.step(site_.now), Step::wait);
+  agent.stop("SIGTERM", site_.now);
+  site_.run_for(agent, std::chrono::minutes(5));
+  EXPECT_EQ(agent.step(site_.now), Step::over);
+  EXPECT_EQ(agent.exit_code(), 30);
+}
+
 TEST_F(AgentMachineTest, OnceDoesWhatIsDueAndLeaves) {
   AgentSettings settings;
   settings.once = true;
