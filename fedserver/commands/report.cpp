@@ -108,7 +108,9 @@ std::string round_line(const json& round) {
   std::string line = padded(std::to_string(round.at("version").get<long>()), 5, true) + "  " +
                      padded(accuracy_of(round), 8) + "  ";
   bool first = true;
-  for (const auto& [name, cell] : round.value("facilities", json::object()).items()) {
+  // Named, since items() refers to it for the whole loop.
+  const json cells = round.value("facilities", json::object());
+  for (const auto& [name, cell] : cells.items()) {
     line += (first ? "" : " | ") + cell_text(name, cell);
     first = false;
   }
