@@ -34,19 +34,19 @@ class SegmentTrainer final : public LocalTrainer {
       : trainer_(trainer), options_(options), log_(log) {}
 
   Status load(const std::filesystem::path& model, Version version, const JobAnswer& job) override {
-    model_ = model;
     version_ = version;
     token_ = job.token;
     Result<TrainingSettings> settings = training_settings(job.training, options_.training);
     if (!settings) return settings.error();
     settings->seed = seed_for_attempt(settings->seed, options_.facility, options_.record.attempt);
-    return trainer_.configure(*settings);
+    if (Status configured = trainer_.configure(*settings); !configured) return configured;
+    return trainer_.load(model);
   }
 
   Result<UpdateMetadata> train(const Segment& segment, TrainControl& control,
                                const std::filesystem::path& update) override {
     if (!overhead_s_) overhead_s_ = seconds_since_job_start();
-    const SegmentOrder order{version_, segment.local_steps, segment.learning_rate, model_};
+    const SegmentOrder order{version_, segment.local_steps, segment.learning_rate, {}};
     Clock::time_point asked_at = Clock::now();
     Clock::duration longest_step{};
     const auto stop = [&](std::int64_t steps_done) {
@@ -105,7 +105,6 @@ class SegmentTrainer final : public LocalTrainer {
   Trainer& trainer_;
   const JobOptions& options_;
   const Log& log_;
-  std::filesystem::path model_;
   Version version_ = 0;
   std::string token_;
   std::int64_t steps_before_ = 0;

@@ -341,6 +341,19 @@ Status Trainer::configure(const TrainingSettings& training) {
   return {};
 }
 
+Status Trainer::load(const std::filesystem::path& model_file) {
+  Result<tensor::Manifest> manifest = read_manifest(model_file);
+  if (!manifest) return manifest.error();
+  Result<NetworkSpec> spec = spec_from_metadata(manifest->metadata);
+  if (!spec) return spec.error();
+  if (Status status = impl_->build(*spec); !status) return status;
+  Result<std::vector<std::byte>> base = read_state(model_file, impl_->network->manifest());
+  if (!base) return base.error();
+  impl_->base = std::move(*base);
+  impl_->metadata = manifest->metadata;
+  return {};
+}
+
 bool Trainer::usable() const { return impl_->usable; }
 
 Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& stop,
@@ -358,17 +371,12 @@ Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& s
     return nothing;
   }
   // Everything that can go wrong on rank 0 alone goes wrong before the others are told to start.
-  Result<tensor::Manifest> manifest = read_manifest(order.model_file);
-  if (!manifest) return manifest.error();
-  Result<NetworkSpec> spec = spec_from_metadata(manifest->metadata);
-  if (!spec) return spec.error();
-  if (Status status = impl_->build(*spec); !status) return status.error();
-  Result<std::vector<std::byte>> base = read_state(order.model_file, impl_->network->manifest());
-  if (!base) return base.error();
-  impl_->base = std::move(*base);
-  impl_->metadata = manifest->metadata;
+  if (!order.model_file.empty()) {
+    if (Status status = load(order.model_file); !status) return status.error();
+  }
+  FEDQUEUE_ASSERT(impl_->network && !impl_->base.empty());
 
-  Announcement announcement = announce(*spec, order, impl_->training);
+  Announcement announcement = announce(impl_->network->spec(), order, impl_->training);
   if (Status status = impl_->collective.broadcast_patiently(&announcement, sizeof announcement, 0);
       !status) {
     return status.error();

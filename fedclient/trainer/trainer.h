@@ -56,7 +56,8 @@ struct SegmentOrder {
   std::int64_t base_version = 0;
   std::int64_t local_steps = 0;
   double learning_rate = 0;
-  std::filesystem::path model_file;  // read by rank 0 alone
+  // Read by rank 0 alone; empty: what load() took over before.
+  std::filesystem::path model_file;
 };
 
 struct SegmentResult {
@@ -86,8 +87,12 @@ class Trainer {
   // a rank would have no samples in a batch.
   Status configure(const TrainingSettings& training);
 
-  // Rank 0. Zero steps are run when the stop check says so at once. After a failure usable() tells
-  // whether another segment can follow.
+  // Rank 0: takes over a model for the next segment; the file is not needed afterwards. On failure
+  // the trainer is as it was.
+  Status load(const std::filesystem::path& model_file);
+
+  // Rank 0. REQUIRES: a model, in the order or by load(). Zero steps are run when the stop check
+  // says so at once. After a failure usable() tells whether another segment can follow.
   Result<SegmentResult> run(const SegmentOrder& order, const StopCheck& stop = {},
                             const SnapshotHook& snapshot = {});
 
