@@ -53,6 +53,9 @@ struct AgentSettings {
   Duration failure_retry_longest = std::chrono::minutes(30);
   int failures_max = 10;
   RetryPolicy server{std::chrono::seconds(1), std::chrono::minutes(5), Duration::max()};
+  // How long running jobs may take to end by themselves when the run is over: the server tells them
+  // with their next heartbeat, and the last one is often just leaving.
+  Duration finish_time = std::chrono::seconds(60);
   int cancel_tries = 5;
   Duration cancel_interval = std::chrono::seconds(2);
   bool once = false;
@@ -176,6 +179,8 @@ class AgentMachine {
 
   bool ending_ = false;  // nothing new is begun
   bool cancelling_ = false;
+  Instant spare_running_until_{};
+  bool spare_running_ = false;  // running jobs are not cancelled yet
   int cancels_ = 0;
   Instant cancel_at_{};
   Instant wake_at_{};

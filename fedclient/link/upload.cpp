@@ -111,8 +111,11 @@ Result<Probe> probe(Transport& transport, const std::string& path, const std::st
     // An answer to HEAD has no body, and so no reason; the same question as GET has one.
     Exchange ask;
     ask.path = path;
-    Result<Answer> reason = transport.perform(ask);
-    if (reason && !reason->ok()) answer = std::move(reason);
+    // A busy server is not asked twice: its reason will be another next time.
+    if (answer->status < 500) {
+      Result<Answer> reason = transport.perform(ask);
+      if (reason && !reason->ok()) answer = std::move(reason);
+    }
     return answer_error(answer->status, answer->body);
   }
   result.known = true;
