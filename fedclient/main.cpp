@@ -1,5 +1,6 @@
 // The facility's side of a federated run: read the configuration, run the verb.
 #include "core/config/command.h"
+#include "core/kit/verbs.h"
 #include "fedclient/commands.h"
 #include "fedclient/data/verbs.h"
 #include "fedclient/settings.h"
@@ -14,7 +15,7 @@ int main(int argc, char** argv) {
   program.version = FEDQUEUE_VERSION;
   program.foreign_names = trainer_setting_names();
   program.commands = {agent_command(), submit_command(), status_command()};
-  for (const auto& commands : {trainer_commands(), data_commands(),
+  for (const auto& commands : {trainer_commands(), data_commands(), kit_commands("fedclient"),
                                config_commands("fedclient", configuration_options())}) {
     program.commands.insert(program.commands.end(), commands.begin(), commands.end());
   }

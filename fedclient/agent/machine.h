@@ -17,7 +17,7 @@
 //   6. The scheduler is asked at most once per `poll_interval`, less often when it is slow or
 //      fails, and not at all while there is nothing to ask about.
 //
-// Not thread-safe. Source: docs/agent.md.
+// Not thread-safe. Source: docs/architecture.md.
 #pragma once
 
 #include <cstdint>

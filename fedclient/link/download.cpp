@@ -183,7 +183,7 @@ Result<DownloadedModel> Link::download_model(std::optional<Version> version,
       fetched = Error{
           Code::model_format,
           "the bytes that arrived have sha256 " + (*part)->sha256() + ", expected " + expected,
-          "Ask the operator to check the server's disk (fedserver doctor)."};
+          "Ask the operator to check the server's disk."};
       if (std::exchange(differed, true)) return within(attempted, fetched.error());
       if (Status emptied = (*part)->restart(); !emptied) return emptied.error();
       continue;  // once more from the start

@@ -54,7 +54,7 @@ Error wrong_name(const Fault& fault) {
               (fault.peer.names.empty() ? "no name at all" : join(fault.peer.names, ", ")) +
               ", and not for '" + fault.host + "'",
           "Use one of these names in the server's URL, or ask the operator for a certificate with "
-          "this one (fedserver cert server --san " +
+          "this one (fedserver cert server DIR --host " +
               fault.host + ")."};
 }
 
@@ -115,8 +115,9 @@ Error handshake_failed(const Fault& fault) {
   if (about_our_certificate(text)) return refused_certificate(fault);
   if (says(text, "wrong version number") || says(text, "packet length too long") ||
       says(text, "http request")) {
-    return {Code::plaintext, server(fault) + " does not speak TLS: " + text,
-            "Check host and port of the server's URL: it must be the port of tls.listen."};
+    return {
+        Code::plaintext, server(fault) + " does not speak TLS: " + text,
+        "Check host and port of the server's URL: it must be the port that fedserver listens on."};
   }
   if (says(text, "certificate verify failed")) return verify_failed(fault);
   if (says(text, "SSL_ERROR_SYSCALL") || says(text, "reset by peer") ||
@@ -125,7 +126,7 @@ Error handshake_failed(const Fault& fault) {
             "Look at the server's log; a firewall in between may also do this."};
   }
   return {Code::tls, connecting(fault) + ": the TLS handshake failed: " + text,
-          "Both sides need TLS 1.2 or 1.3; see docs/troubleshooting.md."};
+          "Both sides need TLS 1.2 or 1.3; see docs/failure-model.md."};
 }
 
 Error proxy_refused(const Fault& fault) {
@@ -137,7 +138,7 @@ Error proxy_refused(const Fault& fault) {
     case 403:
       return {Code::network_proxy,
               proxy + " does not allow connections to " + server(fault) + " (403)",
-              "Ask the site to allow this destination, or use the file relay."};
+              "Ask the site to allow this destination."};
     case 0:
       return {Code::network_proxy, proxy + " cannot be used: " + fault.text,
               "Check https_proxy and all_proxy, or take the server out with no_proxy."};
@@ -153,8 +154,7 @@ Error not_connected(const Fault& fault) {
   if (!fault.proxy.empty()) return proxy_refused(fault);
   if (says(fault.text, "no route") || says(fault.text, "unreachable")) {
     return {Code::network, connecting(fault) + ": there is no route to it",
-            "Compute nodes often reach the outside only through a proxy: set https_proxy, or use "
-            "the file relay."};
+            "Compute nodes often reach the outside only through a proxy: set https_proxy."};
   }
   return {Code::network_refused, connecting(fault) + ": nobody listens there",
           "Start the server, or correct host and port of the server's URL."};

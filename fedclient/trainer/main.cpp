@@ -1,4 +1,6 @@
 // The training side of fedclient: read the configuration, run the verb.
+#include <cstdlib>
+
 #include "core/config/command.h"
 #include "fedclient/data/verbs.h"
 #include "fedclient/options.h"
@@ -6,6 +8,10 @@
 
 int main(int argc, char** argv) {
   using namespace fedqueue;
+  // What the plugin handed to the job is the job's own, and holds over the submitter's environment.
+  if (const char* file = std::getenv("FED_CONFIG"); file != nullptr && file[0] != '\0') {
+    ::setenv("FEDQUEUE_CONFIG", file, 1);
+  }
   Program program;
   program.name = "fedclient";
   program.summary = "Train for a federated run: the verbs that need LibTorch";

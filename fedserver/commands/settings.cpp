@@ -64,7 +64,7 @@ std::vector<OptionSpec> policy_options() {
             "Older updates are refused; -1: none (published: -1, else 4)."),
       seconds("theta_s", "", "Safety time kept free in a round's budget."),
       seconds("q_init_s", "", "Queue wait assumed before one was seen."),
-      number("alpha_queue", "0.5", 0, 1, "Weight of the newest queue wait (also beta_queue)."),
+      number("alpha_queue", "0.5", 0, 1, "Weight of the newest queue wait."),
       text("wait_predictor", "", "How queue waits are predicted.", {"ewma", "log_ewma"}),
       number("alpha_compute", "0.5", 0, 1, "Weight of the newest step time."),
       number("alpha_admission", "0.2", 0, any, "An update is in time up to q + this * t_sync."),
@@ -87,6 +87,17 @@ std::vector<OptionSpec> policy_options() {
       number("share_cap", "", 0, 1, "The most that one facility weighs; 1: no cap."),
       number("eta_global", "1", 0, any, "The server's step on the weighted sum."),
   };
+}
+
+// Names that the FedQueue reference uses for options which carry their unit or another name here.
+std::vector<OptionSpec> reference_names() {
+  std::vector<OptionSpec> names = {seconds("t_sync", "", "The same as t_sync_s."),
+                                   seconds("theta", "", "The same as theta_s."),
+                                   seconds("safety_buffer", "", "The same as theta_s."),
+                                   seconds("q_init", "", "The same as q_init_s."),
+                                   number("beta_queue", "", 0, 1, "The same as alpha_queue.")};
+  for (OptionSpec& name : names) name.shown_in_help = false;
+  return names;
 }
 
 std::vector<OptionSpec> run_options() {
@@ -112,7 +123,7 @@ std::vector<OptionSpec> run_options() {
       seconds("linger_s", "600", "How long a finished run is still served."),
       text("training.*", "", "Settings handed to every trainer, as training.batch_size = 64."),
   };
-  return all_of({own, policy_options()});
+  return all_of({own, policy_options(), reference_names()});
 }
 
 std::vector<OptionSpec> hidden_run_options() {
@@ -128,7 +139,7 @@ Result<EngineConfig> engine_config(const Settings& settings) {
     return Error{Code::usage, "the run's name '" + config.run + "' is not a name",
                  "Use 1 to 63 of the letters a-z, digits and '-', as run = fashion-mnist."};
   }
-  for (const OptionSpec& option : policy_options()) {
+  for (const OptionSpec& option : all_of({policy_options(), reference_names()})) {
     if (!settings.has(option.name)) continue;
     if (Status set = config.policy.set(option.name, settings.text_of(option.name)); !set) {
       return set.error();

@@ -78,8 +78,10 @@ std::optional<Instant> Engine::next_wakeup() const {
     if (facility.assigned) at(facility.attempts.at(*facility.assigned).lease_until);
     // A wait that passes its deadline, or a facility that falls silent, may close the round.
     if (facility.plan) {
-      const Instant excused = facility.plan_at + from_seconds(facility.plan->deadline_wait_s) +
-                              std::chrono::milliseconds(1);
+      const double waited_s =
+          facility.plan->deadline_wait_s + facility.launch_delay.seconds().value_or(0);
+      const Instant excused =
+          facility.plan_at + from_seconds(waited_s) + std::chrono::milliseconds(1);
       if (excused > now_) at(excused);
     }
     const Instant silent =
@@ -178,7 +180,8 @@ RoundState Engine::round_state(bool timer_fired) const {
       waited_s = attempt.registration.queue.queue_wait_s.value_or(0);
       deadline_s = attempt.deadline_wait_s;
     } else if (facility.plan) {
-      waited_s = to_seconds(now_ - facility.plan_at);
+      waited_s = std::max(
+          0.0, to_seconds(now_ - facility.plan_at) - facility.launch_delay.seconds().value_or(0));
       deadline_s = facility.plan->deadline_wait_s;
     }
     if (policy_->expects(waited_s, deadline_s)) round.outstanding.push_back(id);

@@ -35,6 +35,7 @@ void Engine::fold(const FacilityJoined& fact) {
                                    .waits = WaitPredictor(policy_->config().predictor_config()),
                                    .step_time = StepTime(policy_->config().alpha_compute),
                                    .overhead = StepTime(policy_->config().alpha_compute),
+                                   .launch_delay = StepTime(policy_->config().alpha_compute),
                                    .participation = {},
                                    .plan = {},
                                    .assigned = {},
@@ -68,6 +69,9 @@ void Engine::fold(const AttemptStarted& fact) {
     attempt.plan = std::move(facility.plan);
     attempt.predicted_wait_s = attempt.plan->predicted_wait_s;
     facility.plan.reset();
+    if (const auto wait_s = fact.registration.queue.queue_wait_s) {
+      facility.launch_delay.observe(to_seconds(now_ - facility.plan_at) - *wait_s);
+    }
   }
   facility.failed = false;
   facility.assigned = fact.registration.attempt;

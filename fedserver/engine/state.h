@@ -42,6 +42,8 @@ struct FacilityState {
   WaitPredictor waits;
   StepTime step_time;
   StepTime overhead;
+  // From the plan to the job's registration, less its queue wait: submitting, polling, launching.
+  StepTime launch_delay;
   std::optional<double> participation;
   std::optional<PlanAnswer> plan;  // given, no job of it has registered yet
   std::optional<AttemptId> assigned;

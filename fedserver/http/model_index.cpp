@@ -18,7 +18,9 @@ void ModelIndex::take(const Fact& fact) {
     models_[published->model.version] = published->model;
   } else if (const auto* pruned = std::get_if<ModelsPruned>(&fact)) {
     oldest_ = std::max(oldest_, pruned->below);
-    models_.erase(models_.begin(), models_.lower_bound(pruned->below));
+    std::erase_if(models_, [&](const auto& entry) {
+      return entry.first != 0 && entry.first < pruned->below;  // the initial model stays
+    });
   } else if (const auto* decided = std::get_if<UpdateDecided>(&fact)) {
     const UpdateId& id = decided->answer.id;
     if (decided_.insert_or_assign(id, decided->bytes).second) decided_order_.push_back(id);

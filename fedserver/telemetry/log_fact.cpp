@@ -8,8 +8,7 @@ struct Logger {
   const Log& log;
 
   void operator()(const RunOpened& fact) const {
-    log.info("run opened", {{"run", fact.run},
-                            {"version", fact.initial.version},
+    log.info("run opened", {{"version", fact.initial.version},
                             {"bytes", fact.initial.bytes},
                             {"sha256", fact.initial.sha256}});
   }
@@ -86,7 +85,7 @@ struct Logger {
   }
   void operator()(const RoundTimedOut& fact) const {
     log.info("round timer fired with too few updates",
-             {{"round", fact.version}, {"times", fact.times}});
+             {{"round", fact.version + 1}, {"times", fact.times}});
   }
   void operator()(const ReduceStarted& fact) const {
     log.info("round closed", {{"round", fact.input_version + 1},

@@ -4,7 +4,7 @@
 //   metrics/updates.csv   one row per update that counted, when it was applied
 //   metrics/events.jsonl  one line per fact
 //
-// The first columns are named as in the reference's logs (docs/outputs.md explains all). Each fact
+// The first columns are named as in the reference's logs (docs/operating.md explains all). Each fact
 // appears once over all lives of the server; what a kill kept from the files is added at the next
 // start. Log lines are written for new facts alone.
 //

@@ -99,6 +99,24 @@ TEST(Rounds, DoNotWaitForAQueueThatIsLongerThanItsDeadline) {
   EXPECT_TRUE(answer.late);
 }
 
+TEST(Rounds, SubmittingAndLaunchingAreNotTakenForQueueWait) {
+  Scenario run(corrected_config(), {"a", "b"});
+  // A plan of b takes 40 s to become a registered job, of which 5 s are the queue's.
+  run.plan("b", "k1");
+  run.pass(40);
+  run.deliver("b", "1.0", run.start("b", "1.0", 5, "k1"));
+  run.round_of("a", "2.0", 3);
+  run.finish_reduce();
+  run.leave("a", "2.0", "done");
+  run.leave("b", "1.0", "done");
+  const PlanAnswer plan = run.plan("b", "k2");
+  run.round_of("a", "3.0", 3);
+  run.tick_after(plan.deadline_wait_s + 30);
+  EXPECT_EQ(run.reduces.size(), 1u) << "its queue wait may still be within the deadline";
+  run.tick_after(10);
+  EXPECT_EQ(run.reduces.size(), 2u);
+}
+
 TEST(Rounds, AFailedJobIsNotWaitedFor) {
   Scenario run(corrected_config());
   run.round_of("a", "1.0", 3);
