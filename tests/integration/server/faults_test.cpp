@@ -293,6 +293,14 @@ TEST(Faults, ACommandThatCannotWorkSaysWhyAndChangesNothing) {
   EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(fresh) / "config.ini"));
 }
 
+TEST(Faults, SettingsThatDoNotFitTogetherAreFoundWithoutStarting) {
+  ServerRun run(one_round);
+  EXPECT_EQ(run.server({"config", "check"}).exit_code, 0);
+  const Finished finished = run.server({"config", "check"}, {"--theta_s", "5000"});
+  EXPECT_EQ(finished.exit_code, 2);
+  EXPECT_NE(finished.output.find("theta_s"), std::string::npos) << finished.output;
+}
+
 TEST(Faults, AnUnknownKeyInTheConfigurationNamesTheNearest) {
   ServerRun run(one_round);
   std::ofstream(run.directory() / "config.ini", std::ios::app) << "\n";
