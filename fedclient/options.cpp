@@ -102,7 +102,8 @@ std::vector<std::string> trainer_setting_names() {
   return {"dataset",      "device",         "threads",          "batch_size", "momentum",
           "weight_decay", "proximal",       "lr_warm_up_steps", "seed",       "deterministic",
           "watchdog",     "poll",           "progress",         "report",     "reserve",
-          "snapshot",     "work_directory", "job_directory",    "plan_key",   "follow"};
+          "snapshot",     "work_directory", "job_directory",    "plan_key",   "follow",
+          "bin",          "launcher",       "oversubscribe",    "mpi_btl",    "libexec"};
 }
 
 std::vector<std::string> agent_setting_names() {

@@ -312,6 +312,35 @@ TEST_F(AgentMachineTest, JobsAreCancelledWhenTheRunIsOver) {
   EXPECT_EQ(agent.reason(), "the run 'mnist' is finished");
 }
 
+TEST_F(AgentMachineTest, ARunningJobMayEndByItselfWhenTheRunIsOver) {
+  AgentMachine agent = started();
+  site_.settle(agent);
+  site_.scheduler.start(job(0));
+  site_.run_for(agent, std::chrono::minutes(3));
+  site_.server.verb = PlanAnswer::Verb::stop;
+  site_.settle(agent);
+  ASSERT_EQ(agent.step(site_.now), Step::wait);
+  PlayedScheduler::end(job(0), "COMPLETED");
+  site_.run_for(agent, std::chrono::seconds(30));
+  EXPECT_EQ(agent.step(site_.now), Step::over);
+  EXPECT_EQ(site_.scheduler.cancels, 0);
+  EXPECT_EQ(site_.server.ends.at("10001.0").state, "COMPLETED");
+  EXPECT_EQ(agent.exit_code(), 0);
+}
+
+TEST_F(AgentMachineTest, AJobThatGoesOnAfterTheRunIsCancelled) {
+  AgentMachine agent = started();
+  site_.settle(agent);
+  site_.scheduler.start(job(0));
+  site_.run_for(agent, std::chrono::minutes(3));
+  site_.server.verb = PlanAnswer::Verb::stop;
+  site_.run_for(agent, std::chrono::minutes(5));
+  EXPECT_EQ(agent.step(site_.now), Step::over);
+  EXPECT_EQ(site_.scheduler.live(), 0);
+  EXPECT_GT(site_.scheduler.cancels, 0);
+  EXPECT_EQ(agent.exit_code(), 0);
+}
+
 TEST_F(AgentMachineTest, WhatCannotBeCancelledIsReported) {
   AgentSettings settings;
   settings.cancel_on_exit = true;
