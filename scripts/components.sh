@@ -39,9 +39,17 @@ fail() {
 
 # next_end: waits until one component ends. Sets `ended` to its name and `ended_status`.
 next_end() {
-  local process
+  local process status
+  while true; do
+    # Those first that have ended already: the shell may have told of their end before.
+    for process in "${!component[@]}"; do
+      running "$process" || break 2
+    done
+    status=0
+    wait -n "${!component[@]}" 2>/dev/null || status=$?
+  done
   ended_status=0
-  wait -n -p process "${!component[@]}" || ended_status=$?
+  wait "$process" 2>/dev/null || ended_status=$?
   ended=${component[$process]}
   unset "component[$process]"
 }
