@@ -23,7 +23,7 @@ inline constexpr std::size_t option_count = 5;
 struct OptionText {
   OptionId id;
   const char* name;         // after the two hyphens
-  const char* argument;     // placeholder in --help
+  const char* argument;     // shown in --help
   const char* help;         // one line in --help
   const char* environment;  // what a user may set instead
   const char* carrier;      // under what name its value travels to the node

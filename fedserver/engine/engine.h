@@ -156,6 +156,10 @@ class Engine {
   struct Delivery;
   [[nodiscard]] Result<Delivery> delivery(const FacilityId& facility, const UpdateId& id,
                                           const UpdateMetadata& metadata, const std::string& token);
+  bool answered_before(const FacilityId& facility, const UpdateId& id);
+  [[nodiscard]] UpdateDecided decision_about(const Delivery& delivery, const FacilityId& facility,
+                                             const UpdateId& id,
+                                             const UpdateMetadata& metadata) const;
   void decide(const Delivery& delivery, UpdateDecided decision, Admission admission);
   [[nodiscard]] Next next_after(const AttemptState& attempt, bool rejected) const;
 

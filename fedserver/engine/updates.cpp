@@ -59,11 +59,30 @@ Result<Engine::Delivery> Engine::delivery(const FacilityId& facility_id, const U
   return Delivery{parts->attempt, owner, segment};
 }
 
+// Answers with the decision that was taken before, if there is one.
+bool Engine::answered_before(const FacilityId& facility_id, const UpdateId& id) {
+  const auto decided = state_.decisions.find(id);
+  if (decided == state_.decisions.end() || decided->second.facility != facility_id) return false;
+  answer(decided->second.answer);
+  return true;
+}
+
+UpdateDecided Engine::decision_about(const Delivery& offer, const FacilityId& facility_id,
+                                     const UpdateId& id, const UpdateMetadata& metadata) const {
+  UpdateDecided decision;
+  decision.facility = facility_id;
+  decision.attempt = offer.attempt_id;
+  decision.metadata = metadata;
+  decision.answer.id = id;
+  decision.steps_assigned = offer.segment.local_steps;
+  decision.queue_wait_s = offer.attempt->registration.queue.queue_wait_s;
+  decision.deadline_wait_s = offer.attempt->deadline_wait_s;
+  decision.arrived_in = state_.latest;
+  return decision;
+}
+
 void Engine::on(const UploadOffered& event) {
-  const auto decided = state_.decisions.find(event.id);
-  if (decided != state_.decisions.end() && decided->second.facility == event.facility) {
-    return answer(decided->second.answer);
-  }
+  if (answered_before(event.facility, event.id)) return;
   const Result<Delivery> offer = delivery(event.facility, event.id, event.metadata, event.token);
   if (!offer) return answer(offer.error());
   const std::uint64_t model_bytes = state_.models.at(state_.latest).bytes;
@@ -77,47 +96,25 @@ void Engine::on(const UploadOffered& event) {
 }
 
 void Engine::on(const UpdateStored& event) {
-  const auto decided = state_.decisions.find(event.id);
-  if (decided != state_.decisions.end() && decided->second.facility == event.facility) {
-    return answer(decided->second.answer);
-  }
+  if (answered_before(event.facility, event.id)) return;
   const Result<Delivery> offer = delivery(event.facility, event.id, event.metadata, event.token);
   if (!offer) return answer(offer.error());
-  UpdateDecided decision;
-  decision.facility = event.facility;
-  decision.attempt = offer->attempt_id;
-  decision.metadata = event.metadata;
+  UpdateDecided decision = decision_about(*offer, event.facility, event.id, event.metadata);
   decision.digest = event.digest;
   decision.bytes = event.bytes;
   decision.norm = event.norm;
-  decision.answer.id = event.id;
-  decision.steps_assigned = offer->segment.local_steps;
-  decision.queue_wait_s = offer->attempt->registration.queue.queue_wait_s;
-  decision.deadline_wait_s = offer->attempt->deadline_wait_s;
-  decision.arrived_in = state_.latest;
   const Admission admission = policy_->admit(arrival_of(decision), round_state(false));
   decide(*offer, std::move(decision), admission);
   consider_closing(false);
 }
 
 void Engine::on(const UpdateRefused& event) {
-  const auto decided = state_.decisions.find(event.id);
-  if (decided != state_.decisions.end() && decided->second.facility == event.facility) {
-    return answer(decided->second.answer);
-  }
+  if (answered_before(event.facility, event.id)) return;
   const Result<Delivery> offer = delivery(event.facility, event.id, event.metadata, event.token);
   if (!offer) return answer(offer.error());
-  UpdateDecided decision;
-  decision.facility = event.facility;
-  decision.attempt = offer->attempt_id;
-  decision.metadata = event.metadata;
-  decision.answer.id = event.id;
+  UpdateDecided decision = decision_about(*offer, event.facility, event.id, event.metadata);
   decision.answer.code = event.why.code;
-  decision.steps_assigned = offer->segment.local_steps;
-  decision.queue_wait_s = offer->attempt->registration.queue.queue_wait_s;
-  decision.arrived_in = state_.latest;
   decide(*offer, std::move(decision), {Admission::Kind::reject, false, event.why.message});
-  act(RemoveUpdate{event.id});
   consider_closing(false);
 }
 
@@ -177,10 +174,7 @@ Next Engine::next_after(const AttemptState& attempt, bool rejected) const {
 }
 
 void Engine::on(const UpdateAsked& event) {
-  const auto decided = state_.decisions.find(event.id);
-  if (decided != state_.decisions.end() && decided->second.facility == event.facility) {
-    return answer(decided->second.answer);
-  }
+  if (answered_before(event.facility, event.id)) return;
   answer(Error{Code::not_found, "update " + event.id.str() + " is not known to this run", ""});
 }
 
