@@ -46,6 +46,7 @@ struct HttpConfig {
   std::string status_address = "127.0.0.1";  // or ::1
   unsigned threads = 2;                      // requests
   unsigned transfer_threads = 4;             // uploads and downloads
+  unsigned file_threads = 4;                 // waiting for the disk
   HttpLimits limits;
 };
 

@@ -103,7 +103,7 @@ Task<void> get_model(Exchange& exchange) {
   auto open = [path = service.ports.blobs->model_path(model->file)] {
     return open_file(path, O_RDONLY);
   };
-  const auto fd = co_await offload(service.transfers(), std::move(open));
+  const auto fd = co_await offload(service.files(), std::move(open));
   struct stat status {};
   if (!fd || ::fstat(fd->get(), &status) != 0) {
     const Error why = unknown_version(models, request.target.id);

@@ -28,7 +28,7 @@ Result<Events> from_journal(const HttpPorts& ports, std::int64_t after) {
 Task<Result<Events>> events_after(Service& service, std::int64_t sequence) {
   if (auto kept = service.ports.feed->after(sequence, events_per_read)) co_return *kept;
   auto read = [&ports = service.ports, sequence] { return from_journal(ports, sequence); };
-  co_return co_await offload(service.transfers(), std::move(read));
+  co_return co_await offload(service.files(), std::move(read));
 }
 
 // Where the stream starts: after the last event the watcher has seen; without a word from it, now.

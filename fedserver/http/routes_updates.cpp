@@ -118,7 +118,7 @@ std::string durable_text(BlobStore& blobs, const UpdateId& id) {
 Task<void> refuse_with_offset(Exchange& exchange, const UpdateId& id, const Error& error) {
   Service& service = exchange.service();
   auto look = [&blobs = *service.ports.blobs, &id] { return durable_text(blobs, id); };
-  std::string durable = co_await offload(service.transfers(), std::move(look));
+  std::string durable = co_await offload(service.files(), std::move(look));
   Headers headers;
   headers.emplace_back(header_offset, std::move(durable));
   co_await exchange.refuse(error, headers, http_status(error.code));
@@ -131,7 +131,7 @@ struct Received {
   std::filesystem::path path;
 };
 
-// Takes the body. Runs on a thread that may wait for the disk.
+// Takes the body. Runs among the transfers.
 Task<void> receive(Exchange& exchange, Upload& upload, Received& received) {
   const HttpLimits& limits = exchange.service().config.limits;
   std::vector<std::byte> buffer(receive_bytes);
@@ -151,17 +151,21 @@ Task<void> receive(Exchange& exchange, Upload& upload, Received& received) {
     }
   }
   exchange.stream().allow(limits.answer_time);
-  if (received.cut || upload.offset() < upload.bytes_total()) {
-    if (Status kept = upload.suspend(); !kept) received.failed = kept.error();
-    co_return;
-  }
-  Result<std::filesystem::path> path = upload.finish();
-  if (!path) {
+}
+
+// Makes durable what has arrived, and ends the upload. Waits for the disk.
+bool settle(std::unique_ptr<Upload>& upload, Received& received) {
+  if (received.cut || received.failed || upload->offset() < upload->bytes_total()) {
+    const Status kept = upload->suspend();
+    if (!kept && !received.failed) received.failed = kept.error();
+  } else if (Result<std::filesystem::path> path = upload->finish()) {
+    received.path = *path;
+    received.complete = true;
+  } else {
     received.failed = path.error();
-    co_return;
   }
-  received.path = *path;
-  received.complete = true;
+  upload.reset();
+  return received.complete;
 }
 
 // What becomes of the bytes of an update that the engine did not decide.
@@ -170,8 +174,14 @@ Task<void> put_aside(Service& service, const UpdateId& id, const Error& error) {
   auto work = [&blobs = *service.ports.blobs, &id, again] {
     return again ? blobs.reopen_update(id) : blobs.remove_update(id);
   };
-  const Status done = co_await offload(service.transfers(), std::move(work));
+  const Status done = co_await offload(service.files(), std::move(work));
   if (!done) service.log.error(done.error(), {{"update", id}});
+}
+
+// Whether the screening failed for a reason of this machine, and not of the update.
+bool is_fault_of_server(Code code) {
+  return code == Code::storage || code == Code::storage_full || code == Code::try_again ||
+         code == Code::internal;
 }
 
 // Screening and decision of a complete update.
@@ -193,8 +203,14 @@ Task<void> decide(Exchange& exchange, const Offer& offer, const std::filesystem:
                              offer.range.total, 0};
   if (screened->has_value()) {
     std::get<UpdateStored>(event).norm = **screened;
-  } else {
+  } else if (!is_fault_of_server(screened->error().code)) {
     event = UpdateRefused{facility, offer.id, offer.metadata, offer.token, screened->error()};
+  } else {
+    const Error later{Code::try_again, screened->error().message, screened->error().cure};
+    service.log.error(screened->error(), {{"update", offer.id}});
+    co_await put_aside(service, offer.id, later);
+    co_await exchange.refuse(later);
+    co_return;
   }
   const std::optional<Answer> answer = co_await exchange.ask(event);
   if (answer && std::holds_alternative<Error>(*answer)) {
@@ -209,23 +225,20 @@ Task<void> take_update(Exchange& exchange, const Offer& offer, UploadSlots::Slot
   auto begin = [&blobs = *service.ports.blobs, &offer] {
     return blobs.begin_upload(offer.id, offer.range.total, offer.range.first, offer.digest);
   };
-  Result<std::unique_ptr<Upload>> upload = co_await offload(service.transfers(), std::move(begin));
+  Result<std::unique_ptr<Upload>> upload = co_await offload(service.files(), std::move(begin));
   if (!upload) {
     co_await refuse_with_offset(exchange, offer.id, upload.error());
     co_return;
   }
   const bool ready = co_await exchange.go_ahead();
   Received received;
+  received.cut = !ready;
   if (ready) {
     Task<void> receiving = receive(exchange, **upload, received);
     co_await asio::co_spawn(service.transfers(), std::move(receiving), asio::use_awaitable);
   }
-  // Suspends what is neither complete nor suspended yet; on a thread that may wait.
-  auto end = [&upload] {
-    upload->reset();
-    return true;
-  };
-  (void)co_await offload(service.transfers(), std::move(end));
+  auto end = [&upload, &received] { return settle(*upload, received); };
+  const bool complete = co_await offload(service.files(), std::move(end));
   service.ports.metrics->add(
       "fedqueue_update_bytes_total",
       static_cast<double>(exchange.request().body_bytes - exchange.body_left()));
@@ -233,13 +246,13 @@ Task<void> take_update(Exchange& exchange, const Offer& offer, UploadSlots::Slot
     co_await refuse_with_offset(exchange, offer.id, *received.failed);
     co_return;
   }
-  if (!ready || received.cut) {
+  if (received.cut) {
     service.log.info("an upload was cut; it can go on",
                      {{"facility", exchange.peer()->name()}, {"update", offer.id}});
     exchange.end_connection();
     co_return;
   }
-  if (!received.complete) {
+  if (!complete) {
     Response response;
     response.status = 202;
     response.body = "{}";
@@ -274,7 +287,7 @@ Task<void> head_update(Exchange& exchange) {
     co_return;
   }
   auto look = [&blobs = *service.ports.blobs, &id] { return blobs.durable_bytes(*id); };
-  const auto durable = co_await offload(service.transfers(), std::move(look));
+  const auto durable = co_await offload(service.files(), std::move(look));
   if (!durable || !*durable) {
     const Error why = durable ? *error : durable.error();
     co_await exchange.refuse(why);

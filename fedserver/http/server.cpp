@@ -1,7 +1,10 @@
 #include "fedserver/http/server.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <boost/asio/redirect_error.hpp>
+#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <thread>
@@ -19,6 +22,9 @@ using asio::ip::tcp;
 constexpr auto clock_interval = std::chrono::milliseconds(500);
 constexpr auto certificates_interval = std::chrono::seconds(2);
 constexpr auto accept_pause = std::chrono::milliseconds(100);
+constexpr auto expiry_interval = std::chrono::hours(24);
+constexpr auto expiry_notice = std::chrono::days(30);
+constexpr rlim_t other_descriptors = 512;  // files, the journal, the registry
 constexpr auto stop_time = std::chrono::seconds(30);
 
 Result<tcp::acceptor> listen_on(asio::io_context& context, const std::string& address,
@@ -50,6 +56,22 @@ Result<tcp::acceptor> listen_on(asio::io_context& context, const std::string& ad
   return acceptor;
 }
 
+// The usual soft limit of 1024 descriptors is less than the connections that are allowed.
+void raise_descriptor_limit(const HttpConfig& config, const Log& log) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = static_cast<rlim_t>(config.limits.connections_max) + other_descriptors;
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  (void)::setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < wanted) {
+    log.warning("the limit of open files allows fewer connections than configured",
+                {{"limit", static_cast<std::uint64_t>(limit.rlim_cur)},
+                 {"wanted", static_cast<std::uint64_t>(wanted)},
+                 {"cure", "Raise 'ulimit -n' for the server."}});
+  }
+}
+
 }  // namespace
 
 struct HttpServer::Running {
@@ -59,6 +81,7 @@ struct HttpServer::Running {
 
   Task<void> accept(tcp::acceptor& acceptor, bool tls);
   Task<void> keep_time();
+  void warn_of_expiry();
   void describe_metrics();
   void run();
   void stop();
@@ -95,9 +118,21 @@ Task<void> HttpServer::Running::accept(tcp::acceptor& acceptor, bool tls) {
   }
 }
 
+// A daily reminder while there is time to act.
+void HttpServer::Running::warn_of_expiry() {
+  const double left_s = std::difftime(service.tls->expires_at(), std::time(nullptr));
+  if (left_s > std::chrono::duration<double>(expiry_notice).count()) return;
+  service.log.warning("the server's certificate is about to expire",
+                      {{"days_left", static_cast<int>(left_s / 86400)},
+                       {"cure",
+                        "Make a new one with 'fedserver cert server'; no restart is "
+                        "needed."}});
+}
+
 // Ends what is overdue, wakes watchers, and looks at the certificates' files.
 Task<void> HttpServer::Running::keep_time() {
   auto look_again = std::chrono::steady_clock::now() + certificates_interval;
+  auto warn_again = std::chrono::steady_clock::now();
   while (!service.ending) {
     boost::system::error_code fault;
     auto token = asio::redirect_error(asio::use_awaitable, fault);
@@ -106,10 +141,14 @@ Task<void> HttpServer::Running::keep_time() {
     const auto now = std::chrono::steady_clock::now();
     service.connections.cut_overdue();
     service.ports.feed->expire(now);
+    if (now >= warn_again) {
+      warn_of_expiry();
+      warn_again = now + expiry_interval;
+    }
     if (now < look_again) continue;
     look_again = now + certificates_interval;
     auto look = [this] { return service.tls->refresh(); };
-    (void)co_await offload(service.transfers(), std::move(look));
+    (void)co_await offload(service.files(), std::move(look));
   }
 }
 
@@ -132,20 +171,22 @@ void HttpServer::Running::describe_metrics() {
 
 void HttpServer::Running::run() {
   describe_metrics();
-  for (asio::io_context* context : {&service.requests_context, &service.transfers_context}) {
+  for (asio::io_context* context :
+       {&service.requests_context, &service.transfers_context, &service.files_context}) {
     guards.emplace_back(context->get_executor());
   }
   for (std::size_t i = 0; i < acceptors.size(); ++i) {
     asio::co_spawn(service.requests_context, accept(acceptors[i], i == 0), asio::detached);
   }
   asio::co_spawn(service.requests_context, keep_time(), asio::detached);
-  const auto work = [](asio::io_context& context) { context.run(); };
-  for (unsigned i = 0; i < std::max(1u, service.config.threads); ++i) {
-    threads.emplace_back(work, std::ref(service.requests_context));
-  }
-  for (unsigned i = 0; i < std::max(1u, service.config.transfer_threads); ++i) {
-    threads.emplace_back(work, std::ref(service.transfers_context));
-  }
+  const auto start_threads = [this](asio::io_context& context, unsigned count) {
+    for (unsigned i = 0; i < std::max(1u, count); ++i) {
+      threads.emplace_back([&context] { context.run(); });
+    }
+  };
+  start_threads(service.requests_context, service.config.threads);
+  start_threads(service.transfers_context, service.config.transfer_threads);
+  start_threads(service.files_context, service.config.file_threads);
 }
 
 // Everything that waits is told to end, and then waited for; only then do the threads go.
@@ -163,10 +204,12 @@ void HttpServer::Running::stop() {
   service.connections.cut_all();
   if (!service.connections.wait_empty(stop_time)) {
     service.log.warning("some connections did not end in time");
+    service.requests_context.stop();
+    service.transfers_context.stop();
+    service.files_context.stop();
   }
+  // Nothing is left that could wait: the threads run out of work.
   guards.clear();
-  service.requests_context.stop();
-  service.transfers_context.stop();
   for (std::thread& thread : threads) thread.join();
 }
 
@@ -203,6 +246,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::start(HttpConfig config, HttpPor
   for (const tcp::acceptor& one : running->acceptors) {
     running->ports.push_back(one.local_endpoint().port());
   }
+  raise_descriptor_limit(settings, service.log);
   std::unique_ptr<HttpServer> server(new HttpServer(std::move(running)));
   server->running_->run();
   return server;

@@ -33,8 +33,10 @@ struct Service {
   std::atomic<std::size_t> requests{0};  // being answered
 
   asio::io_context requests_context;   // handshakes and requests
-  asio::io_context transfers_context;  // bodies of updates and models, and what blocks on files
+  asio::io_context transfers_context;  // bodies of updates and models
+  asio::io_context files_context;      // what waits for the disk: opening, syncing, the journal
   [[nodiscard]] asio::any_io_executor transfers() { return transfers_context.get_executor(); }
+  [[nodiscard]] asio::any_io_executor files() { return files_context.get_executor(); }
 };
 
 }  // namespace fedqueue::http

@@ -29,6 +29,7 @@ TEST(ModelIndex, ForgetsWhatIsPruned) {
   replay(index, ModelsPruned{3});
   EXPECT_FALSE(index.find(2));
   EXPECT_TRUE(index.find(3));
+  EXPECT_TRUE(index.find(0));  // the initial model stays
   EXPECT_EQ(index.oldest(), 3);
 }
 

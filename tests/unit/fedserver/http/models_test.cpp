@@ -76,10 +76,13 @@ TEST_F(ModelsTest, UnknownAndPrunedVersionsSaySo) {
   const Reply unknown = get("99");
   EXPECT_EQ(unknown.status, 404);
   EXPECT_NE(unknown.body.find("the newest is 1"), std::string::npos);
-  happen(ModelsPruned{1});
-  const Reply pruned = get("0");
+  publish(2, "the next model");
+  happen(ModelsPruned{2});
+  const Reply pruned = get("1");
   EXPECT_EQ(pruned.status, 404);
   EXPECT_NE(pruned.body.find("no longer kept"), std::string::npos);
+  // The initial model stays: whoever starts late or compares needs it.
+  EXPECT_EQ(get("0").status, 200);
   EXPECT_EQ(get("-1").status, 404);
   EXPECT_EQ(get("99999999999999999999").status, 404);
 }

@@ -1,12 +1,23 @@
 // Who gets through the handshake, and what the others are told.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "tests/unit/fedserver/http/http_fixture.h"
 
 namespace fedqueue::http::test {
 namespace {
 
-using TlsTest = HttpTest;
+class TlsTest : public HttpTest {
+ protected:
+  // The alert reaches the client a moment before the failure is counted.
+  void wait_until_counted(const char* reason) {
+    while (metrics_.value("fedqueue_tls_failures_total", {{"reason", reason}}) < 1) {
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(metrics_.value("fedqueue_tls_failures_total", {{"reason", reason}}), 1);
+  }
+};
 
 constexpr const char* ask_status = "GET /v1/runs/mnist HTTP/1.1\r\nHost: x\r\n";
 
@@ -27,7 +38,7 @@ TEST_F(TlsTest, NoCertificateNoAnswer) {
   Client client(server_->port(), Client::Files{site("site-a").ca, {}, {}});
   client.send(std::string(ask_status) + "\r\n");
   EXPECT_EQ(client.read_reply().status, 0);
-  EXPECT_EQ(metrics_.value("fedqueue_tls_failures_total", {{"reason", "no-certificate"}}), 1);
+  wait_until_counted("no-certificate");
   EXPECT_TRUE(driver_.seen<StatusRequested>().empty());
 }
 
@@ -42,7 +53,7 @@ TEST_F(TlsTest, ACertificateOfAnotherCaIsRefused) {
                 Client::Files{site("site-a").ca, folder / "client.crt", folder / "client.key"});
   client.send(std::string(ask_status) + "\r\n");
   EXPECT_EQ(client.read_reply().status, 0);
-  EXPECT_EQ(metrics_.value("fedqueue_tls_failures_total", {{"reason", "untrusted"}}), 1);
+  wait_until_counted("untrusted");
 }
 
 TEST_F(TlsTest, AnExpiredCertificateIsNamedAsSuch) {
@@ -54,7 +65,7 @@ TEST_F(TlsTest, AnExpiredCertificateIsNamedAsSuch) {
   Client client(server_->port(), site("site-old"));
   client.send(std::string(ask_status) + "\r\n");
   EXPECT_EQ(client.read_reply().status, 0);
-  EXPECT_EQ(metrics_.value("fedqueue_tls_failures_total", {{"reason", "expired"}}), 1);
+  wait_until_counted("expired");
 }
 
 TEST_F(TlsTest, PlaintextIsToldThatThisIsATlsPort) {
@@ -64,7 +75,7 @@ TEST_F(TlsTest, PlaintextIsToldThatThisIsATlsPort) {
   EXPECT_EQ(reply.header("content-type"), "application/problem+json");
   EXPECT_NE(reply.body.find("this is a TLS port"), std::string::npos);
   EXPECT_NE(reply.body.find("https://"), std::string::npos);
-  EXPECT_EQ(metrics_.value("fedqueue_tls_failures_total", {{"reason", "plaintext"}}), 1);
+  wait_until_counted("plaintext");
 }
 
 TEST_F(TlsTest, ARevocationActsOnAnOpenConnection) {

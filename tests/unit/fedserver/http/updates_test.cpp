@@ -234,6 +234,19 @@ TEST_F(UpdatesTest, WhatTheScreeningRefusesIsDecidedAsRefused) {
   ASSERT_EQ(driver_.seen<UpdateRefused>().size(), 1u);
 }
 
+TEST_F(UpdatesTest, AFaultOfTheServersDiskIsNotTheUpdates) {
+  bool broken = true;
+  screen_ = [&broken](const std::filesystem::path&, const UpdateMetadata&) -> Result<double> {
+    if (broken) return Error{Code::storage, "read the update: input/output error", ""};
+    return 1.0;
+  };
+  EXPECT_EQ(put_all().status, 503);
+  EXPECT_TRUE(driver_.seen<UpdateRefused>().empty());
+  EXPECT_EQ(ask("HEAD").header("fedqueue-offset"), std::to_string(bytes_.size()));
+  broken = false;
+  EXPECT_EQ(put_all().status, 201);
+}
+
 TEST_F(UpdatesTest, AnUpdateTheEngineCannotTakeNowNeedsNoSecondTransfer) {
   driver_.answer_with([this](const Event& event) -> Answer {
     if (std::holds_alternative<UpdateStored>(event)) {
