@@ -149,6 +149,8 @@ build_jobs() {
 # configure PRESET [CMAKE-OPTION...]
 configure() {
   local preset=$1
+  # Where ccache is installed, let a second checkout use what the first one compiled.
+  export CCACHE_BASEDIR=$REPOSITORY CCACHE_NOHASHDIR=true
   shift
   step "configure-$preset" "configuring the $preset build" \
     cmake -S "$REPOSITORY" --preset "$preset" -B "$BUILD_ROOT/$preset" "$@"
