@@ -44,7 +44,7 @@ start_server() {
 }
 
 # write_site LINE...: the facility's settings; the lines come last, in the section [sbatch]. The
-# variables reserve and snapshot count, if they are set.
+# variables reserve, snapshot and script count, if they are set.
 write_site() {
   {
     cat <<END
@@ -52,7 +52,7 @@ kit = $run/facilities/site-t
 server = $url
 proxy = direct
 dataset = $WORK/data/site-t
-job_script = $TEMPLATE
+job_script = ${script:-$TEMPLATE}
 state_dir = $run/agent
 work_directory = $run
 poll_interval = 200ms
@@ -61,15 +61,17 @@ reserve = ${reserve:-5}
 snapshot = ${snapshot:-0}
 
 [sbatch]
-ntasks = 2
 END
+    [[ -n ${script:-} ]] || echo "ntasks = 2"
     printf '%s\n' "$@"
   } >"$run/site.ini"
 }
 
-# start_agent: in the background, its words in $run/agent.log. Sets `agent`.
+# start_agent: in the background, its words in $run/agent.log; those of its earlier lives are kept
+# beside it. Sets `agent`.
 start_agent() {
-  fedclient agent --config "$run/site.ini" >>"$run/agent.log" 2>&1 3>&- &
+  [[ ! -e $run/agent.log ]] || cat "$run/agent.log" >>"$run/agents-before.log"
+  fedclient agent --config "$run/site.ini" >"$run/agent.log" 2>&1 3>&- &
   agent=$!
 }
 
@@ -87,8 +89,7 @@ kill_agent() {
   exit_of "$agent" 10
 }
 
-# agent_said TEXT [TIMES]: in all its lives.
-agent_said() { (($(grep -c -- "$1" "$run/agent.log") >= ${2:-1})); }
+agent_said() { grep -q -- "$1" "$run/agent.log"; }
 
 # --- the run as its server shows it -----------------------------------------------------------------
 
@@ -152,9 +153,10 @@ keep_busy() {
 end_run() {
   [[ -n ${run:-} ]] || return 0
   if [[ -z ${BATS_TEST_COMPLETED:-} ]]; then
-    tail -n 40 "$run/server.log" "$run/agent.log" "$run"/agent/jobs/*/*.out "$run"/*.out || true
+    tail -n 40 "$run"/*.log "$run"/agent/jobs/*/*.out "$run"/*.out 2>/dev/null || true
     squeue --states=all || true
     fedserver status "$run" || true
+    scontrol update nodename=ALL state=resume 2>/dev/null || true
   fi
   for process in ${agent:-} ${server:-}; do kill -KILL "$process" 2>/dev/null || true; done
   scancel --me
