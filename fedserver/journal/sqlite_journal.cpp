@@ -11,16 +11,18 @@ namespace {
 constexpr int schema_version = 1;
 constexpr int application_id = 0x46515545;  // "FQUE"
 
+// Two processes may find a new file at the same time, `run` and `status`: the second one's creation
+// does nothing.
 constexpr const char* schema = R"(
-  CREATE TABLE facts(
+  CREATE TABLE IF NOT EXISTS facts(
     sequence INTEGER PRIMARY KEY,
     at_us    INTEGER NOT NULL,
     kind     TEXT NOT NULL,
     text     TEXT NOT NULL);
-  CREATE TABLE uptime(
+  CREATE TABLE IF NOT EXISTS uptime(
     id    INTEGER PRIMARY KEY CHECK (id = 1),
     at_us INTEGER NOT NULL);
-  INSERT INTO uptime VALUES (1, 0);
+  INSERT OR IGNORE INTO uptime VALUES (1, 0);
 )";
 
 // A prepared statement that is finalized with its scope.
@@ -137,9 +139,10 @@ Status SqliteJournal::prepare() {
     application = read_application.integer(0);
   }
   if (version == 0) {
-    const std::string create =
-        std::string("BEGIN;") + schema + "PRAGMA application_id=" + std::to_string(application_id) +
-        ";PRAGMA user_version=" + std::to_string(schema_version) + ";COMMIT;";
+    const std::string create = std::string("BEGIN IMMEDIATE;") + schema +
+                               "PRAGMA application_id=" + std::to_string(application_id) +
+                               ";PRAGMA user_version=" + std::to_string(schema_version) +
+                               ";COMMIT;";
     return execute(create.c_str(), "create the journal");
   }
   if (application != application_id) {

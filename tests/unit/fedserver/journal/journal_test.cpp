@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <thread>
 
 #include "core/base/prng.h"
 #include "fedserver/journal/sqlite_journal.h"
@@ -64,6 +65,17 @@ TEST_F(JournalTest, KeepsAllRowsOfACallOrNone) {
   EXPECT_FALSE(journal->append(clash));
   EXPECT_EQ(journal->rows(0, 100)->size(), 3u);
   EXPECT_TRUE(journal->append(rows_from(4, 2))) << "and goes on after the failure";
+}
+
+// `fedserver status` may look into a run while `fedserver run` makes its journal.
+TEST_F(JournalTest, ManyMayFindTheFileNewAtTheSameTime) {
+  for (int round = 0; round < 20; ++round) {
+    file = folder / ("new-" + std::to_string(round));
+    std::vector<std::thread> openers;
+    for (int i = 0; i < 4; ++i) openers.emplace_back([this] { EXPECT_NE(open(), nullptr); });
+    for (std::thread& opener : openers) opener.join();
+    EXPECT_TRUE(open()->append(rows_from(1, 2)));
+  }
 }
 
 TEST_F(JournalTest, UptimeNeverGoesBack) {
