@@ -29,7 +29,7 @@ Result<int> LinkAgentServer::deliver(const std::filesystem::path& job_directory)
     Result<UpdateAnswer> answer = link_.upload_update(
         snapshot.id, snapshot.update, snapshot.metadata, snapshot.token, delivery_retry);
     if (answer) {
-      ++sent;
+      if (answer->disposition != Disposition::rejected) ++sent;
       log_.info("sent what a job left", {{"update", snapshot.id},
                                          {"disposition", to_text(answer->disposition)},
                                          {"reason", answer->reason},

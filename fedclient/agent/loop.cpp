@@ -223,7 +223,7 @@ class Loop {
                             {"state", job.state},
                             {"detail", detail},
                             {"updates_sent", sent ? *sent : 0}});
-    machine_.settled(now());
+    machine_.settled(now(), sent && *sent > 0);
   }
 
   void cancel() {

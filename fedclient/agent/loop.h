@@ -22,7 +22,8 @@ class AgentServer {
  public:
   virtual ~AgentServer() = default;
   virtual Result<PlanAnswer> plan(const PlanRequest& request) = 0;
-  // Sends what a job left in its folder and the server does not have; the number of updates sent.
+  // Sends what a job left in its folder and the server does not have; the number of updates
+  // that it took.
   virtual Result<int> deliver(const std::filesystem::path& job_directory) = 0;
   // not_found is fine: a job that never started never registered.
   virtual Status end_job(const AttemptId& attempt, const JobEnd& end) = 0;

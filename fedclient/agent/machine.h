@@ -105,7 +105,8 @@ class AgentMachine {
   void submit_failed(const Error& error, Instant now);
   void inspected(const JobOutcome& outcome, Instant now);
   void inspect_failed(const Error& error, Instant now);
-  void settled(Instant now);
+  // `delivered`: the server took an update that the job had left.
+  void settled(Instant now, bool delivered = false);
   void settle_failed(const Error& error, Instant now);
   void cancel_sent(Instant now);
   void cancel_failed(const Error& error, Instant now);
@@ -139,7 +140,7 @@ class AgentMachine {
   void take_missing(const std::vector<JobView>& views, Instant now);
   void find_surplus(const std::vector<JobView>& views);
   void end_run(const std::string& reason, Instant now);
-  void note_end(const TrackedJob& ended, Instant now);
+  void note_end(const TrackedJob& ended, bool delivered, Instant now);
   void fail(const Error& error);
   void forget(const std::string& token);
   void schedule_poll(Instant now);

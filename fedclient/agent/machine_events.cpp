@@ -309,10 +309,11 @@ void AgentMachine::inspect_failed(const Error&, Instant now) {
   if (tracked != nullptr && tracked->phase == JobPhase::ended) watched.inspected = true;
 }
 
-// A job that the scheduler or its owner ended did not fail by itself.
-void AgentMachine::note_end(const TrackedJob& ended, Instant now) {
-  if (ended.state != "FAILED" && ended.state != "OUT_OF_MEMORY" && ended.state != "BOOT_FAIL" &&
-      ended.state != "LAUNCH_FAILED") {
+// A job that the scheduler or its owner ended did not fail by itself; one whose work counts did not
+// fail for the run.
+void AgentMachine::note_end(const TrackedJob& ended, bool delivered, Instant now) {
+  if (delivered || (ended.state != "FAILED" && ended.state != "OUT_OF_MEMORY" &&
+                    ended.state != "BOOT_FAIL" && ended.state != "LAUNCH_FAILED")) {
     failed_jobs_ = {now, 0};
     return;
   }
@@ -329,8 +330,8 @@ void AgentMachine::note_end(const TrackedJob& ended, Instant now) {
   }
 }
 
-void AgentMachine::settled(Instant now) {
-  if (const TrackedJob* ended = job(at_hand_)) note_end(*ended, now);
+void AgentMachine::settled(Instant now, bool delivered) {
+  if (const TrackedJob* ended = job(at_hand_)) note_end(*ended, delivered, now);
   forget(at_hand_);
   plan_ = {std::min(plan_.at, now), 0};
 }

@@ -153,6 +153,16 @@ TEST_F(AgentMachineTest, JobsThatFailAreNotPouredIntoTheQueue) {
   EXPECT_THAT(agent.reason(), testing::HasSubstr("exit code 0:0"));
 }
 
+TEST_F(AgentMachineTest, AFailedJobWhoseWorkCountsIsFollowedAtOnce) {
+  AgentMachine agent = started();
+  site_.settle(agent);
+  site_.scheduler.start(job(0));
+  PlayedScheduler::end(job(0), "FAILED");
+  site_.server.left_behind = 1;
+  site_.run_for(agent, AgentSettings().poll_interval * 2);
+  EXPECT_EQ(site_.scheduler.submissions, 2);
+}
+
 TEST_F(AgentMachineTest, OneFailureAmongGoodJobsDoesNotCount) {
   AgentMachine agent = started();
   for (int i = 0; i < 40; ++i) {

@@ -62,7 +62,7 @@ void Stepper::perform(AgentMachine& machine, AgentMachine::Step step) {
       Status told = server.end_job(make_attempt_id(job.handle.id, job.restart_count),
                                    {"", job.state, job.detail});
       if (told) {
-        machine.settled(now);
+        machine.settled(now, server.left_behind > 0);
       } else {
         machine.settle_failed(told.error(), now);
       }
