@@ -44,7 +44,7 @@ END
   [ "$(intended)" = "$token" ]
   until_true 10 jobs_are 1
   start_agent
-  exit_of "$agent" 90
+  exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]
   agent_said "job found again"
   [ -d "$run/agent/jobs/$token" ]
@@ -66,12 +66,12 @@ intended() { python3 -c "import json; print(json.load(open('$run/agent/intent.js
   has_state "$job" PENDING
   kill_agent
   scancel "$blocker" # the job starts while nobody looks
-  until_true 60 trains "$job.0"
+  until_true 90 trains "$job.0"
   start_agent
   until_true 30 agent_said "is training"
   jobs_are 1
   let_finish "$job"
-  exit_of "$agent" 60
+  exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]
   has_state "$job" COMPLETED
   status_is "site['updates_counted']" 1
@@ -83,12 +83,12 @@ intended() { python3 -c "import json; print(json.load(open('$run/agent/intent.js
   write_site
   start_agent
   until_true 30 one_job
-  until_true 60 trains "$job.0"
+  until_true 90 trains "$job.0"
   scontrol requeue "$job"
   until_true 60 status_is "status['version']" 1
   until_true 90 trains "$job.1"
   let_finish "$job"
-  exit_of "$agent" 60
+  exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]
   status_is "site['updates_counted']" 2
   [ "$(events attempt-fenced "fact['attempt']")" = "$job.0" ]
@@ -104,14 +104,14 @@ intended() { python3 -c "import json; print(json.load(open('$run/agent/intent.js
   script=$WORK/alone.sbatch write_site
   start_agent
   until_true 30 one_job
-  until_true 60 trains "$job.0"
+  until_true 90 trains "$job.0"
   node=$(scontrol -o show job "$job" | grep -oP '(?<= BatchHost=)\S+')
   kill -KILL "$(<"$WORK/s/t/pid/slurmd-$node.pid")"
   scontrol update nodename="$node" state=down reason=failed
   until_true 90 trains "$job.1"
   until_true 30 output_has "$job" "job=$job.0 .*was replaced by another one"
   let_finish "$job"
-  exit_of "$agent" 60
+  exit_of "$agent" 150
   start_node "$node"
   [ "$exit_code" -eq 0 ]
   status_is "site['updates_counted']" 1
@@ -134,7 +134,7 @@ start_node() {
   reserve=40 write_site "time = 60" "signal = B:USR1@15"
   start_agent
   until_true 30 one_job
-  exit_of "$agent" 90
+  exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]
   has_state "$job" COMPLETED
   status_is "site['updates_counted']" 1
@@ -149,7 +149,7 @@ start_node() {
   until_true 30 one_job
   until_true 60 has_snapshot
   scancel --signal=KILL "$job.0"
-  exit_of "$agent" 60
+  exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]
   agent_said "sent what a job left"
   status_is "site['updates_counted']" 1

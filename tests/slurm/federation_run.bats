@@ -12,7 +12,7 @@ teardown() { end_run; }
   new_run two --policy fedqueue --rounds 2 --t_sync_s 10 --theta_s 2 --q_init_s 1 --warm_up_steps 30
   write_site
   start_agent
-  exit_of "$agent" 90
+  exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]
   agent_said "the run is finished"
   status_is "status['state']" finished
@@ -60,7 +60,7 @@ teardown() { end_run; }
   scontrol release "$second"
   until_true 10 clock_past $(($(date +%s) + 2))
   scancel "$blocker"
-  exit_of "$agent" 90
+  exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]
   wait_equals_record 1 "$second"
   (($(scheduler_wait "$second") >= 2))
@@ -91,7 +91,7 @@ wait_equals_record() {
     python3 -c "import json, sys; agent = json.load(sys.stdin)['agent']; print(agent['jobs'], repr(agent['intent']))")" = "[] ''" ]
   write_site
   start_agent
-  exit_of "$agent" 90
+  exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]
   jobs_are 1
   status_is "status['state']" finished
