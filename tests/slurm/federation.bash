@@ -2,7 +2,6 @@
 # What the federation_*.bats files share: one Slurm cluster and one facility's data per file, and for
 # each test a run of its own with server, agent and jobs of two MPI ranks.
 # shellcheck source-path=SCRIPTDIR source=plugin_helpers.bash
-# shellcheck source-path=SCRIPTDIR source=plugin_helpers.bash
 source "$BATS_TEST_DIRNAME/plugin_helpers.bash"
 : "${FEDQUEUE_BUILD:?set it to the build folder}"
 TEMPLATE=$(realpath "$BATS_TEST_DIRNAME/../../batch_scripts/fedqueue-cpu.sbatch")

@@ -99,7 +99,6 @@ intended() { python3 -c "import json; print(json.load(open('$run/agent/intent.js
   new_run fenced
   # A step would be told of the failure and send what it has; a batch script alone is not.
   # shellcheck disable=SC2016  # the job expands it
-  # shellcheck disable=SC2016  # to be expanded in the job
   printf '#!/bin/bash\nexec "$FEDQUEUE_BIN/fedclient" train\n' >alone.sbatch
   script=$WORK/alone.sbatch write_site
   start_agent
@@ -121,7 +120,6 @@ intended() { python3 -c "import json; print(json.load(open('$run/agent/intent.js
 }
 
 start_node() {
-  # shellcheck source=/dev/null
   # shellcheck source=/dev/null
   (source "$FEDQUEUE_SANDBOX/lib.sh" &&
     detached "$SLURM_CONF" "$WORK/s/t/log/start.log" slurmd -N "$1")
