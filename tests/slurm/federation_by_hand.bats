@@ -17,17 +17,17 @@ teardown() { end_run; }
   write_site
   job=$(sbatch --parsable --export=NONE --output="$run/job.out" --fed-run=by-hand \
     --fed-server="$url" --fed-kit="$run/facilities/site-t" --fed-config="$run/site.ini" by-hand.sbatch)
-  until_true 90 finished "$job"
+  until_true 180 finished "$job"
   has_state "$job" COMPLETED
   grep -q "ranks=2 record=plugin" "$run/job.out"
-  until_true 30 status_is "status['state']" finished
+  until_true 90 status_is "status['state']" finished
   status_is "site['updates_counted']" 1
   status_is "rounds[0]['steps_run']" 20
 }
 
 @test "a bad value smuggled past sbatch ends the trainer with 2 and its words" {
   SLURM_SPANK_FED_RUN='Bad;Name' sbatch --parsable --output="$WORK/smuggled" "$TEMPLATE" >id
-  until_true 60 finished "$(<id)"
+  until_true 180 finished "$(<id)"
   [ "$(exit_code_of "$(<id)")" = 2:0 ]
   grep -q "'Bad;Name' is not a name" smuggled
   until_true 20 all_nodes_idle

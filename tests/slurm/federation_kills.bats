@@ -58,17 +58,17 @@ intended() { python3 -c "import json; print(json.load(open('$run/agent/intent.js
   write_site
   keep_busy
   start_agent
-  until_true 30 agent_said submitted
+  until_true 90 agent_said submitted
   one_job
   kill_agent
   start_agent
-  until_true 30 agent_said "a job of this facility is queued"
+  until_true 90 agent_said "a job of this facility is queued"
   has_state "$job" PENDING
   kill_agent
   scancel "$blocker" # the job starts while nobody looks
-  until_true 90 trains "$job.0"
+  until_true 180 trains "$job.0"
   start_agent
-  until_true 30 agent_said "is training"
+  until_true 90 agent_said "is training"
   jobs_are 1
   let_finish "$job"
   exit_of "$agent" 150
@@ -82,11 +82,11 @@ intended() { python3 -c "import json; print(json.load(open('$run/agent/intent.js
   new_run requeued --rounds 2
   write_site
   start_agent
-  until_true 30 one_job
-  until_true 90 trains "$job.0"
+  until_true 90 one_job
+  until_true 180 trains "$job.0"
   scontrol requeue "$job"
-  until_true 60 status_is "status['version']" 1
-  until_true 90 trains "$job.1"
+  until_true 180 status_is "status['version']" 1
+  until_true 180 trains "$job.1"
   let_finish "$job"
   exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]
@@ -102,13 +102,13 @@ intended() { python3 -c "import json; print(json.load(open('$run/agent/intent.js
   printf '#!/bin/bash\nexec "$FEDQUEUE_BIN/fedclient" train\n' >alone.sbatch
   script=$WORK/alone.sbatch write_site
   start_agent
-  until_true 30 one_job
-  until_true 90 trains "$job.0"
+  until_true 90 one_job
+  until_true 180 trains "$job.0"
   node=$(scontrol -o show job "$job" | grep -oP '(?<= BatchHost=)\S+')
   kill -KILL "$(<"$WORK/s/t/pid/slurmd-$node.pid")"
   scontrol update nodename="$node" state=down reason=failed
-  until_true 90 trains "$job.1"
-  until_true 30 output_has "$job" "job=$job.0 .*was replaced by another one"
+  until_true 180 trains "$job.1"
+  until_true 90 output_has "$job" "job=$job.0 .*was replaced by another one"
   let_finish "$job"
   exit_of "$agent" 150
   start_node "$node"
@@ -131,7 +131,7 @@ start_node() {
   # It stops twenty seconds after its start, forty before its limit.
   reserve=40 write_site "time = 60" "signal = B:USR1@15"
   start_agent
-  until_true 30 one_job
+  until_true 90 one_job
   exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]
   has_state "$job" COMPLETED
@@ -144,8 +144,8 @@ start_node() {
   new_run killed
   snapshot=0.2 write_site
   start_agent
-  until_true 30 one_job
-  until_true 60 has_snapshot
+  until_true 90 one_job
+  until_true 180 has_snapshot
   scancel --signal=KILL "$job.0"
   exit_of "$agent" 150
   [ "$exit_code" -eq 0 ]

@@ -37,7 +37,7 @@ teardown() { end_run; }
   start_server
   write_site
   job=$(fedclient submit --config "$run/site.ini")
-  until_true 60 finished "$job"
+  until_true 180 finished "$job"
   has_state "$job" COMPLETED
   output_has "$job" "the run is finished: all 2 rounds are published"
   not output_has "$job" registered
@@ -48,12 +48,12 @@ teardown() { end_run; }
   write_site "extra = --hold"
   start_agent
   # Held by us: that time is no queue wait. Then free nodes: none.
-  until_true 30 one_job
+  until_true 90 one_job
   until_true 10 clock_past $(($(slurm_time "$job" SubmitTime) + 2))
   scontrol release "$job"
-  until_true 90 status_is "status['version']" 1
+  until_true 180 status_is "status['version']" 1
   wait_equals_record 0 "$job"
-  until_true 30 jobs_are 2
+  until_true 90 jobs_are 2
   second=$(jobs_of_run | grep -vx "$job")
   # Behind another's job from its release on.
   keep_busy
