@@ -25,10 +25,14 @@ teardown() { end_run; }
   status_is "rounds[0]['steps_run']" 20
 }
 
-@test "a bad value smuggled past sbatch ends the trainer with 2 and its words" {
+@test "a bad value smuggled past sbatch ends the job with 2 and its words, and the trainer alone too" {
   SLURM_SPANK_FED_RUN='Bad;Name' sbatch --parsable --output="$WORK/smuggled" "$TEMPLATE" >id
   until_true 180 finished "$(<id)"
   [ "$(exit_code_of "$(<id)")" = 2:0 ]
+  grep -q "'Bad;Name' is not a name" smuggled
+  local status=0
+  SLURM_SPANK_FED_RUN='Bad;Name' srun --ntasks=1 fedclient train >smuggled 2>&1 || status=$?
+  [ "$status" -eq 2 ]
   grep -q "'Bad;Name' is not a name" smuggled
   until_true 20 all_nodes_idle
 }
