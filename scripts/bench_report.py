@@ -11,7 +11,8 @@ import json
 import pathlib
 
 # Ending of a figure's name, factor, unit.
-UNITS = [("bytes_per_second", 1e-9, "GB/s"), ("_ms", 1, "ms"), ("_s", 1e3, "ms"), ("_mb", 1, "MB")]
+UNITS = [("bytes_per_second", 1e-9, "GB/s"), ("bytes_per_s", 1e-9, "GB/s"), ("_ms", 1, "ms"), ("_s", 1e3, "ms"),
+         ("_mb", 1, "MB")]
 
 
 def merge(folder):
