@@ -79,7 +79,8 @@ Aggregation weigh(const RoundSelection& selection, Version version,
     limit_sum(weights, config.a_max);
   else
     normalise(weights);
-  // η_g belongs to rules that add deltas; the reference averages whole models, whose weights sum to 1.
+  // η_g belongs to rules that add deltas; the reference averages whole models, whose weights sum
+  // to 1.
   const double step = config.is_published() ? 1 : config.eta_global;
   for (std::size_t i = 0; i < used.size(); ++i) result.updates[i].weight = step * weights[i];
   return result;

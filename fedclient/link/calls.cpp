@@ -159,8 +159,7 @@ Status Link::events(std::int64_t last_id, const std::function<bool(const ServerE
 
 Status Link::stop_run(const std::string& reason) {
   const std::string body = nlohmann::json({{"reason", reason}}).dump();
-  const Result<std::string> answer =
-      send(*state_->transport, "POST", "stop", body, random_key());
+  const Result<std::string> answer = send(*state_->transport, "POST", "stop", body, random_key());
   if (!answer) return answer.error();
   return {};
 }

@@ -4,9 +4,9 @@
 //   metrics/updates.csv   one row per update that counted, when it was applied
 //   metrics/events.jsonl  one line per fact
 //
-// The first columns are named as in the reference's logs (docs/operating.md explains all). Each fact
-// appears once over all lives of the server; what a kill kept from the files is added at the next
-// start. Log lines are written for new facts alone.
+// The first columns are named as in the reference's logs (docs/operating.md explains all). Each
+// fact appears once over all lives of the server; what a kill kept from the files is added at the
+// next start. Log lines are written for new facts alone.
 //
 // Not thread-safe: the driver calls it; the Metrics it feeds are.
 #pragma once
