@@ -122,42 +122,67 @@ Result<std::unique_ptr<SqliteJournal>> SqliteJournal::open(const std::filesystem
   return journal;
 }
 
+// Others may open the new file at the same moment: `fedserver status` while `fedserver run` starts.
+// SQLite does not wait by itself for the change to write-ahead logging, so it is tried again here.
 Status SqliteJournal::prepare() {
+  constexpr int tries_max = 500;
+  constexpr int pause_ms = 10;
   sqlite3_busy_timeout(database_, 5000);
+  for (int tries = 1;; ++tries) {
+    Status ready = prepare_once();
+    const int code = sqlite3_errcode(database_) & 0xff;
+    const bool busy = code == SQLITE_BUSY || code == SQLITE_LOCKED;
+    if (ready || !busy || tries == tries_max) return ready;
+    sqlite3_sleep(pause_ms);
+  }
+}
+
+Status SqliteJournal::prepare_once() {
   for (const char* pragma : {"PRAGMA journal_mode=WAL", "PRAGMA synchronous=FULL"}) {
     if (Status set = execute(pragma, "set up the journal"); !set) return set;
   }
-  std::int64_t version = 0;
-  std::int64_t application = 0;
-  {
-    Statement read_version(database_, "PRAGMA user_version");
-    Statement read_application(database_, "PRAGMA application_id");
-    if (read_version.step() != SQLITE_ROW || read_application.step() != SQLITE_ROW) {
-      return fault("read the journal");
-    }
-    version = read_version.integer(0);
-    application = read_application.integer(0);
-  }
-  if (version == 0) {
-    const std::string create = std::string("BEGIN IMMEDIATE;") + schema +
-                               "PRAGMA application_id=" + std::to_string(application_id) +
-                               ";PRAGMA user_version=" + std::to_string(schema_version) +
-                               ";COMMIT;";
-    return execute(create.c_str(), "create the journal");
-  }
-  if (application != application_id) {
+  Result<std::int64_t> version = number("PRAGMA user_version");
+  if (!version) return version.error();
+  if (*version == 0) return create_tables();
+  const Result<std::int64_t> application = number("PRAGMA application_id");
+  if (!application) return application.error();
+  if (*application != application_id) {
     return Error{Code::journal,
                  "open the journal '" + file_.string() + "': it is a database of another program",
                  "Choose another run directory."};
   }
-  if (version > schema_version) {
+  if (*version > schema_version) {
     return Error{Code::journal,
                  "open the journal '" + file_.string() + "': it has schema " +
-                     std::to_string(version) + ", and this fedserver knows up to " +
+                     std::to_string(*version) + ", and this fedserver knows up to " +
                      std::to_string(schema_version),
                  "Use the newer fedserver that wrote it."};
   }
   return {};
+}
+
+Status SqliteJournal::create_tables() {
+  if (Status begun = execute("BEGIN IMMEDIATE", "create the journal"); !begun) return begun;
+  // Whoever held the lock before may have made them.
+  const Result<std::int64_t> version = number("PRAGMA user_version");
+  Status made = version ? Status() : Status(version.error());
+  if (version && *version == 0) {
+    const std::string create = std::string(schema) +
+                               "PRAGMA application_id=" + std::to_string(application_id) +
+                               ";PRAGMA user_version=" + std::to_string(schema_version) + ";";
+    made = execute(create.c_str(), "create the journal");
+  }
+  if (made) made = execute("COMMIT", "create the journal");
+  if (!made && sqlite3_get_autocommit(database_) == 0) {
+    sqlite3_exec(database_, "ROLLBACK", nullptr, nullptr, nullptr);
+  }
+  return made;
+}
+
+Result<std::int64_t> SqliteJournal::number(const char* sql) const {
+  Statement read(database_, sql);
+  if (!read || read.step() != SQLITE_ROW) return fault("read the journal");
+  return read.integer(0);
 }
 
 Result<std::vector<JournalRow>> SqliteJournal::rows(std::int64_t after, std::size_t limit) {

@@ -31,6 +31,9 @@ class SqliteJournal : public Journal {
  private:
   SqliteJournal(sqlite3* database, std::filesystem::path file);
   Status prepare();
+  Status prepare_once();
+  Status create_tables();
+  Result<std::int64_t> number(const char* sql) const;
   Status execute(const char* sql, const char* attempted);
   Error fault(const std::string& attempted) const;
 
