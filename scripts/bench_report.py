@@ -15,11 +15,20 @@ UNITS = [("bytes_per_second", 1e-9, "GB/s"), ("bytes_per_s", 1e-9, "GB/s"), ("_m
          ("_mb", 1, "MB")]
 
 
+def combined(one, other):
+    """Both objects in one; where both have an object of the same name, these are combined too."""
+    result = dict(one)
+    for key, value in other.items():
+        both = isinstance(value, dict) and isinstance(result.get(key), dict)
+        result[key] = combined(result[key], value) if both else value
+    return result
+
+
 def merge(folder):
     merged = {}
     for file in sorted(pathlib.Path(folder).glob("*.json")):
         result = json.loads(file.read_text())
-        merged.update(result if isinstance(result, dict) else {file.stem: result})
+        merged = combined(merged, result if isinstance(result, dict) else {file.stem: result})
     return merged
 
 
