@@ -3,7 +3,8 @@ set(FEDQUEUE_LAYERS
   base tensor protocol config kit
   queue planning weighting policy reduce
   engine driver journal blobs reducer certificates telemetry http
-  session agent link scheduler data collective trainer)
+  session agent link scheduler data collective trainer
+  clock)
 
 set(FEDQUEUE_MAY_USE_base "")
 set(FEDQUEUE_MAY_USE_tensor base)
@@ -33,3 +34,6 @@ set(FEDQUEUE_MAY_USE_scheduler base agent)
 set(FEDQUEUE_MAY_USE_data base config)
 set(FEDQUEUE_MAY_USE_collective base)
 set(FEDQUEUE_MAY_USE_trainer base tensor protocol session collective data)
+
+# Simulation: the same code on virtual time.
+set(FEDQUEUE_MAY_USE_clock base)
