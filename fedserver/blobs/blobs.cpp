@@ -1,17 +1,10 @@
 #include "fedserver/blobs/blobs.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <utility>
 
 #include "core/base/assert.h"
-#include "core/base/file.h"
 #include "fedserver/blobs/upload.h"
 
 namespace fedqueue {
@@ -28,48 +21,37 @@ bool is_plain_name(const std::string& file) {
   return !file.empty() && file.front() != '.' && file.find('/') == std::string::npos;
 }
 
-std::uint64_t file_bytes(const fs::directory_entry& entry) {
-  std::error_code fault;
-  const std::uint64_t bytes = entry.is_regular_file(fault) ? entry.file_size(fault) : 0;
-  return fault ? 0 : bytes;
-}
-
-Status remove_durably(const fs::path& path) {
-  if (::unlink(path.c_str()) != 0) {
-    if (errno == ENOENT) return {};
-    return storage_error("remove '" + path.string() + "'", errno);
-  }
-  return sync_directory(path.parent_path());
-}
-
 // Calls visit(name without suffix, entry) for the files with this suffix.
 template <typename Visit>
-Status each_file(const fs::path& folder, std::string_view suffix, Visit visit) {
-  std::error_code fault;
-  for (fs::directory_iterator entry(folder, fault), end; !fault && entry != end;
-       entry.increment(fault)) {
-    const std::string name = entry->path().filename().string();
-    if (name.ends_with(suffix)) visit(name.substr(0, name.size() - suffix.size()), *entry);
+Status each_file(Disk& disk, const fs::path& folder, std::string_view suffix, Visit visit) {
+  const Result<std::vector<Disk::Entry>> entries = disk.list(folder);
+  if (!entries) return entries.error();
+  for (const Disk::Entry& entry : *entries) {
+    if (!entry.name.ends_with(suffix)) continue;
+    visit(entry.name.substr(0, entry.name.size() - suffix.size()), entry);
   }
-  if (fault) return storage_error("list '" + folder.string() + "'", fault.value());
   return {};
 }
 
 }  // namespace
 
-BlobStore::BlobStore(fs::path folder, BlobLimits limits)
-    : folder_(std::move(folder)), limits_(limits) {}
+BlobStore::BlobStore(fs::path folder, BlobLimits limits, Disk& disk, Syncing syncing)
+    : folder_(std::move(folder)), limits_(limits), disk_(disk), syncer_(syncing) {}
 
 BlobStore::~BlobStore() = default;
 
-Result<std::unique_ptr<BlobStore>> BlobStore::open(fs::path folder, BlobLimits limits) {
+Result<std::unique_ptr<BlobStore>> BlobStore::open(fs::path folder, BlobLimits limits, Disk& disk,
+                                                   Syncing syncing) {
   for (const char* part : {"models", "updates", "uploads"}) {
-    std::error_code fault;
-    fs::create_directories(folder / part, fault);
-    if (fault) return storage_error("create '" + (folder / part).string() + "'", fault.value());
+    if (Status made = disk.make_directories(folder / part); !made) return made.error();
   }
-  if (Status synced = sync_directory(folder); !synced) return synced.error();
-  return std::unique_ptr<BlobStore>(new BlobStore(std::move(folder), limits));
+  if (Status synced = disk.sync_directory(folder); !synced) return synced.error();
+  return std::unique_ptr<BlobStore>(new BlobStore(std::move(folder), limits, disk, syncing));
+}
+
+Status BlobStore::remove_durably(const fs::path& path) const {
+  if (Status removed = disk_.remove(path); !removed) return removed;
+  return disk_.sync_directory(path.parent_path());
 }
 
 // --- models
@@ -90,14 +72,10 @@ Status BlobStore::link_latest(const std::string& file) {
   const fs::path link = folder_ / "latest";
   const fs::path temporary = folder_ / "latest.tmp";
   const std::string target = "models/" + file;
-  ::unlink(temporary.c_str());
-  if (::symlink(target.c_str(), temporary.c_str()) != 0) {
-    return storage_error("link '" + temporary.string() + "'", errno);
-  }
-  if (::rename(temporary.c_str(), link.c_str()) != 0) {
-    return storage_error("rename '" + temporary.string() + "' to '" + link.string() + "'", errno);
-  }
-  return sync_directory(folder_);
+  if (Status removed = disk_.remove(temporary); !removed) return removed;
+  if (Status linked = disk_.link(target, temporary); !linked) return linked;
+  if (Status renamed = disk_.rename(temporary, link); !renamed) return renamed;
+  return disk_.sync_directory(folder_);
 }
 
 Status BlobStore::remove_model(const std::string& file) { return remove_durably(model_path(file)); }
@@ -117,10 +95,8 @@ Status BlobStore::remove_update(const UpdateId& id) { return remove_durably(upda
 Status BlobStore::reopen_update(const UpdateId& id) {
   const fs::path whole = update_path(id);
   const fs::path part = part_path(id);
-  if (::rename(whole.c_str(), part.c_str()) != 0) {
-    return storage_error("rename '" + whole.string() + "' to '" + part.string() + "'", errno);
-  }
-  return sync_directory(part.parent_path());
+  if (Status renamed = disk_.rename(whole, part); !renamed) return renamed;
+  return disk_.sync_directory(part.parent_path());
 }
 
 // --- uploads
@@ -128,17 +104,15 @@ Status BlobStore::reopen_update(const UpdateId& id) {
 Result<BlobStore::Part*> BlobStore::find_part(const UpdateId& id) {
   if (const auto known = parts_.find(id); known != parts_.end()) return &known->second;
   const fs::path path = part_path(id);
-  struct stat status {};
-  if (::stat(path.c_str(), &status) != 0) {
-    if (errno == ENOENT) return static_cast<Part*>(nullptr);
-    return storage_error("look at '" + path.string() + "'", errno);
-  }
+  const Result<std::optional<std::uint64_t>> bytes = disk_.bytes(path);
+  if (!bytes) return bytes.error();
+  if (!*bytes) return static_cast<Part*>(nullptr);
   // Left by an earlier server: what it had written may not be on the disk yet.
-  Result<FileDescriptor> fd = open_file(path, O_RDONLY);
-  if (!fd) return fd.error();
-  if (::fsync(fd->get()) != 0) return storage_error("sync '" + path.string() + "'", errno);
+  Result<std::unique_ptr<DiskFile>> file = disk_.open(path, Disk::Mode::read);
+  if (!file) return file.error();
+  if (Status synced = (*file)->sync(); !synced) return synced.error();
   Part& part = parts_[id];
-  part.durable = static_cast<std::uint64_t>(status.st_size);
+  part.durable = **bytes;
   return &part;
 }
 
@@ -154,9 +128,9 @@ Status BlobStore::check_room(const UpdateId& id, std::uint64_t bytes_more) const
   const std::string attempted = "store update '" + id.str() + "'";
   std::uint64_t promised = bytes_more;
   for (const auto& [other, bytes_total] : promised_) {
-    std::error_code fault;
-    const std::uint64_t arrived = fs::file_size(part_path(other), fault);
-    promised += fault || arrived > bytes_total ? bytes_total : bytes_total - arrived;
+    const Result<std::optional<std::uint64_t>> found = disk_.bytes(part_path(other));
+    const std::uint64_t arrived = found && *found ? **found : 0;
+    promised += arrived > bytes_total ? bytes_total : bytes_total - arrived;
   }
   if (limits_.quota_bytes > 0) {
     const std::uint64_t used = bytes_used();
@@ -169,12 +143,11 @@ Status BlobStore::check_room(const UpdateId& id, std::uint64_t bytes_more) const
                    "Raise the server's storage quota, or remove old models."};
     }
   }
-  struct statvfs disk {};
-  if (::statvfs(folder_.c_str(), &disk) != 0) return storage_error(attempted, errno);
-  const std::uint64_t free = static_cast<std::uint64_t>(disk.f_bavail) * disk.f_frsize;
-  if (promised > free || free - promised < limits_.free_bytes_min) {
+  const Result<std::uint64_t> free = disk_.free_bytes(folder_);
+  if (!free) return within(attempted, free.error());
+  if (promised > *free || *free - promised < limits_.free_bytes_min) {
     return Error{Code::storage_full,
-                 attempted + ": the server's disk has " + std::to_string(free) +
+                 attempted + ": the server's disk has " + std::to_string(*free) +
                      " bytes left, of which " + std::to_string(limits_.free_bytes_min) +
                      " stay free and " + std::to_string(promised) + " would be needed",
                  "Free space on the server's disk; the client tries again by itself."};
@@ -216,10 +189,10 @@ Result<std::unique_ptr<Upload>> BlobStore::begin_upload(const UpdateId& id,
                    "Ask with HEAD how many bytes are here, and go on from there."};
     }
     if (Status room = check_room(id, bytes_total - part.durable); !room) return room.error();
-    const int flags = O_RDWR | O_CREAT | (part.durable == 0 ? O_TRUNC : 0);
-    Result<FileDescriptor> fd = open_file(part_path(id), flags);
-    if (!fd) return fd.error();
-    upload.reset(new Upload(*this, id, bytes_total, digest, std::move(*fd)));
+    const Disk::Mode mode = part.durable == 0 ? Disk::Mode::replace : Disk::Mode::write;
+    Result<std::unique_ptr<DiskFile>> file = disk_.open(part_path(id), mode);
+    if (!file) return file.error();
+    upload.reset(new Upload(*this, id, bytes_total, digest, std::move(*file)));
     prefix = part.durable;
     hash_needed = prefix > 0 && !part.digest;
     if (part.digest) upload->digest_ = std::move(*part.digest);
@@ -231,7 +204,7 @@ Result<std::unique_ptr<Upload>> BlobStore::begin_upload(const UpdateId& id,
     promised_[id] = bytes_total;
   }
   upload->written_ = upload->flush_started_ = upload->sync_requested_ = prefix;
-  upload->disk_->durable = prefix;
+  upload->target_->durable = prefix;
   upload->skip_ = prefix - from;
   if (hash_needed) {
     if (Status hashed = upload->hash_prefix(prefix); !hashed) {
@@ -247,30 +220,28 @@ Result<std::unique_ptr<Upload>> BlobStore::begin_upload(const UpdateId& id,
 Result<SweepReport> BlobStore::sweep(const std::set<UpdateId>& updates,
                                      const std::set<std::string>& models) {
   SweepReport report;
-  Status listed = each_file(folder_ / "updates", update_suffix,
-                            [&](const std::string& name, const fs::directory_entry& entry) {
-                              if (updates.contains(UpdateId(name))) return;
-                              if (remove_durably(entry.path())) ++report.updates_removed;
+  Status listed = each_file(disk_, folder_ / "updates", update_suffix,
+                            [&](const std::string& name, const Disk::Entry&) {
+                              const UpdateId id(name);
+                              if (updates.contains(id)) return;
+                              if (remove_durably(update_path(id))) ++report.updates_removed;
                             });
   if (!listed) return listed.error();
-  listed = each_file(this->models(), "", [&](const std::string& name, const auto& entry) {
+  listed = each_file(disk_, this->models(), "", [&](const std::string& name, const Disk::Entry&) {
     if (models.contains(name)) return;
-    if (remove_durably(entry.path())) ++report.models_removed;
+    if (remove_durably(this->models() / name)) ++report.models_removed;
   });
   if (!listed) return listed.error();
-  const auto oldest = fs::file_time_type::clock::now() - part_age_max;
-  listed =
-      each_file(folder_ / "uploads", part_suffix,
-                [&](const std::string& name, const fs::directory_entry& entry) {
-                  std::error_code fault;
-                  const auto touched = entry.last_write_time(fault);
-                  const std::lock_guard lock(mutex_);
-                  const auto known = parts_.find(UpdateId(name));
-                  if (fault || touched > oldest || (known != parts_.end() && known->second.busy))
-                    return;
-                  parts_.erase(UpdateId(name));
-                  if (remove_durably(entry.path())) ++report.parts_removed;
-                });
+  listed = each_file(disk_, folder_ / "uploads", part_suffix,
+                     [&](const std::string& name, const Disk::Entry& entry) {
+                       const UpdateId id(name);
+                       const std::lock_guard lock(mutex_);
+                       const auto known = parts_.find(id);
+                       if (entry.age < part_age_max) return;
+                       if (known != parts_.end() && known->second.busy) return;
+                       parts_.erase(id);
+                       if (remove_durably(part_path(id))) ++report.parts_removed;
+                     });
   if (!listed) return listed.error();
   return report;
 }
@@ -278,9 +249,8 @@ Result<SweepReport> BlobStore::sweep(const std::set<UpdateId>& updates,
 std::uint64_t BlobStore::bytes_used() const {
   std::uint64_t bytes = 0;
   for (const char* part : {"models", "updates", "uploads"}) {
-    (void)each_file(folder_ / part, "", [&](const std::string&, const fs::directory_entry& entry) {
-      bytes += file_bytes(entry);
-    });
+    (void)each_file(disk_, folder_ / part, "",
+                    [&](const std::string&, const Disk::Entry& entry) { bytes += entry.bytes; });
   }
   return bytes;
 }

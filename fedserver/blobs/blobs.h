@@ -28,6 +28,7 @@
 #include "core/base/digest.h"
 #include "core/base/ids.h"
 #include "core/base/result.h"
+#include "fedserver/blobs/disk.h"
 #include "fedserver/blobs/syncer.h"
 
 namespace fedqueue {
@@ -50,8 +51,10 @@ struct SweepReport {
 
 class BlobStore {
  public:
-  // Creates the folders where they are missing.
-  static Result<std::unique_ptr<BlobStore>> open(std::filesystem::path folder, BlobLimits limits);
+  // Creates the folders where they are missing. The disk outlives the store.
+  static Result<std::unique_ptr<BlobStore>> open(std::filesystem::path folder, BlobLimits limits,
+                                                 Disk& disk = posix_disk(),
+                                                 Syncing syncing = Syncing::behind);
   ~BlobStore();
 
   [[nodiscard]] const BlobLimits& limits() const { return limits_; }
@@ -96,13 +99,15 @@ class BlobStore {
     bool busy = false;      // has a writer
   };
 
-  BlobStore(std::filesystem::path folder, BlobLimits limits);
+  BlobStore(std::filesystem::path folder, BlobLimits limits, Disk& disk, Syncing syncing);
+  Status remove_durably(const std::filesystem::path& path) const;
   [[nodiscard]] std::filesystem::path part_path(const UpdateId& id) const;
   Result<Part*> find_part(const UpdateId& id);  // REQUIRES: mutex_ held
   Status check_room(const UpdateId& id, std::uint64_t bytes_more) const;
 
   std::filesystem::path folder_;
   BlobLimits limits_;
+  Disk& disk_;
   mutable std::mutex mutex_;
   std::map<UpdateId, Part> parts_;              // guarded by mutex_
   std::map<UpdateId, std::uint64_t> promised_;  // whole sizes on their way in; guarded by mutex_

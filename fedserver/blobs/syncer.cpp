@@ -4,9 +4,12 @@
 
 namespace fedqueue {
 
-Syncer::Syncer() : thread_([this] { work(); }) {}
+Syncer::Syncer(Syncing syncing) {
+  if (syncing == Syncing::behind) thread_ = std::thread([this] { work(); });
+}
 
 Syncer::~Syncer() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -16,6 +19,7 @@ Syncer::~Syncer() {
 }
 
 void Syncer::post(std::function<void()> job) {
+  if (!thread_.joinable()) return job();
   {
     const std::lock_guard lock(mutex_);
     jobs_.push_back(std::move(job));

@@ -1,10 +1,6 @@
 #include "fedserver/blobs/upload.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 #include <vector>
 
@@ -20,14 +16,14 @@ constexpr std::size_t read_bytes = 1u << 20;
 }  // namespace
 
 Upload::Upload(BlobStore& store, UpdateId id, std::uint64_t bytes_total, std::string announced,
-               FileDescriptor fd)
+               std::unique_ptr<DiskFile> file)
     : store_(store),
       id_(std::move(id)),
       bytes_total_(bytes_total),
       announced_(std::move(announced)),
       path_(store.part_path(id_)),
-      disk_(std::make_shared<Disk>()) {
-  disk_->fd = std::move(fd);
+      target_(std::make_shared<Target>()) {
+  target_->file = std::move(file);
 }
 
 Upload::~Upload() {
@@ -41,14 +37,13 @@ Status Upload::hash_prefix(std::uint64_t bytes) {
   while (done < bytes) {
     const std::size_t want =
         static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), bytes - done));
-    const ssize_t count = ::pread(disk_->fd.get(), buffer.data(), want, static_cast<off_t>(done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return storage_error("read '" + path_.string() + "'", errno);
-    if (count == 0) {
+    const Result<std::size_t> count = target_->file->read_at(done, std::span(buffer).first(want));
+    if (!count) return count.error();
+    if (*count == 0) {
       return Error{Code::storage, "read '" + path_.string() + "': it became shorter", ""};
     }
-    digest_.update({buffer.data(), static_cast<std::size_t>(count)});
-    done += static_cast<std::uint64_t>(count);
+    digest_.update({buffer.data(), *count});
+    done += *count;
   }
   return {};
 }
@@ -61,25 +56,22 @@ Status Upload::append(std::span<const std::byte> bytes) {
   if (bytes.empty()) return {};
   if (Status written = write_at_end(bytes); !written) return written;
   sync_behind();
-  const std::lock_guard lock(disk_->mutex);
-  if (disk_->failed) return *disk_->failed;
+  const std::lock_guard lock(target_->mutex);
+  if (target_->failed) return *target_->failed;
   return {};
 }
 
 Status Upload::write_at_end(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t count =
-        ::pwrite(disk_->fd.get(), bytes.data(), bytes.size(), static_cast<off_t>(written_));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) {
-      Error error = storage_error("write '" + path_.string() + "'", errno);
+    const Result<std::size_t> count = target_->file->write_at(written_, bytes);
+    if (!count) {
+      Error error = count.error();
       if (error.code == Code::storage_full) error.cure = "Free space on the server's disk.";
       return error;
     }
-    const std::size_t taken = static_cast<std::size_t>(count);
-    digest_.update(bytes.first(taken));
-    written_ += taken;
-    bytes = bytes.subspan(taken);
+    digest_.update(bytes.first(*count));
+    written_ += *count;
+    bytes = bytes.subspan(*count);
   }
   return {};
 }
@@ -87,59 +79,54 @@ Status Upload::write_at_end(std::span<const std::byte> bytes) {
 void Upload::sync_behind() {
   if (written_ - flush_started_ >= flush_bytes) {
     const std::uint64_t from = std::exchange(flush_started_, written_);
-    store_.syncer_.post([disk = disk_, from, bytes = written_ - from] {
-      // A hint: what the disk refuses here, the sync below reports.
-      (void)::sync_file_range(disk->fd.get(), static_cast<off_t>(from), static_cast<off_t>(bytes),
-                              SYNC_FILE_RANGE_WRITE);
+    store_.syncer_.post([target = target_, from, bytes = written_ - from] {
+      target->file->start_writing(from, bytes);
     });
   }
   if (written_ - sync_requested_ < store_.limits_.sync_every_bytes) return;
   {
-    const std::lock_guard lock(disk_->mutex);
-    if (disk_->syncing) return;  // the disk is behind: one request at a time
-    disk_->syncing = true;
+    const std::lock_guard lock(target_->mutex);
+    if (target_->syncing) return;  // the disk is behind: one request at a time
+    target_->syncing = true;
   }
   sync_requested_ = written_;
-  store_.syncer_.post([disk = disk_, path = path_, id = id_, upto = written_, &store = store_] {
-    const bool good = ::fdatasync(disk->fd.get()) == 0;
-    const int cause = errno;
-    if (good) {
+  store_.syncer_.post([target = target_, id = id_, upto = written_, &store = store_] {
+    const Status synced = target->file->sync();
+    if (synced) {
       const std::lock_guard lock(store.mutex_);
       const auto part = store.parts_.find(id);
       if (part != store.parts_.end() && part->second.busy) part->second.durable = upto;
     }
-    const std::lock_guard lock(disk->mutex);
-    disk->syncing = false;
-    if (good) {
-      disk->durable = upto;
-    } else if (!disk->failed) {
-      disk->failed = storage_error("sync '" + path.string() + "'", cause);
+    const std::lock_guard lock(target->mutex);
+    target->syncing = false;
+    if (synced) {
+      target->durable = upto;
+    } else if (!target->failed) {
+      target->failed = synced.error();
     }
-    disk->done.notify_all();
+    target->done.notify_all();
   });
 }
 
 Status Upload::sync_all() {
   {
-    std::unique_lock lock(disk_->mutex);
-    disk_->done.wait(lock, [this] { return !disk_->syncing; });
-    if (disk_->failed) return *disk_->failed;
-    if (disk_->durable == written_ && written_ > 0) return {};
+    std::unique_lock lock(target_->mutex);
+    target_->done.wait(lock, [this] { return !target_->syncing; });
+    if (target_->failed) return *target_->failed;
+    if (target_->durable == written_ && written_ > 0) return {};
   }
-  if (::fdatasync(disk_->fd.get()) != 0) {
-    return storage_error("sync '" + path_.string() + "'", errno);
-  }
-  const std::lock_guard lock(disk_->mutex);
-  disk_->durable = written_;
+  if (Status synced = target_->file->sync(); !synced) return synced;
+  const std::lock_guard lock(target_->mutex);
+  target_->durable = written_;
   return {};
 }
 
 Status Upload::suspend() {
   if (!open_) return {};
   Status synced = sync_all();
-  if (synced) synced = sync_directory(path_.parent_path());
+  if (synced) synced = store_.disk_.sync_directory(path_.parent_path());
   // After a failed sync the system forgets which bytes are missing: none of them can be trusted.
-  if (!synced) ::unlink(path_.c_str());
+  if (!synced) (void)store_.disk_.remove(path_);
   give_back(synced.has_value());
   return synced;
 }
@@ -147,7 +134,7 @@ Status Upload::suspend() {
 Result<std::filesystem::path> Upload::finish() {
   FEDQUEUE_ASSERT(open_ && written_ == bytes_total_);
   if (const std::string got = digest_.hex(); got != announced_) {
-    ::unlink(path_.c_str());
+    (void)store_.disk_.remove(path_);
     give_back(false);
     return Error{Code::try_again,
                  "store update '" + id_.str() + "': the " + std::to_string(bytes_total_) +
@@ -158,14 +145,12 @@ Result<std::filesystem::path> Upload::finish() {
   }
   const auto settle = [this]() -> Status {
     if (Status synced = sync_all(); !synced) {
-      ::unlink(path_.c_str());
+      (void)store_.disk_.remove(path_);
       return synced;
     }
     const std::filesystem::path whole = store_.update_path(id_);
-    if (::rename(path_.c_str(), whole.c_str()) != 0) {
-      return storage_error("rename '" + path_.string() + "' to '" + whole.string() + "'", errno);
-    }
-    return sync_directory(whole.parent_path());
+    if (Status renamed = store_.disk_.rename(path_, whole); !renamed) return renamed;
+    return store_.disk_.sync_directory(whole.parent_path());
   };
   if (Status settled = settle(); !settled) {
     give_back(false);
@@ -179,8 +164,8 @@ Result<std::filesystem::path> Upload::finish() {
 void Upload::give_back(bool keep) {
   {
     // The syncer may still hold the file open for a hint; nothing is decided there.
-    std::unique_lock lock(disk_->mutex);
-    disk_->done.wait(lock, [this] { return !disk_->syncing; });
+    std::unique_lock lock(target_->mutex);
+    target_->done.wait(lock, [this] { return !target_->syncing; });
   }
   const std::lock_guard lock(store_.mutex_);
   store_.promised_.erase(id_);

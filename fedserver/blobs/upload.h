@@ -17,7 +17,6 @@
 #include <string>
 
 #include "core/base/digest.h"
-#include "core/base/file.h"
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "fedserver/blobs/blobs.h"
@@ -47,8 +46,8 @@ class Upload {
  private:
   friend class BlobStore;
   // Shared with the syncer's jobs, which may outlive the upload.
-  struct Disk {
-    FileDescriptor fd;
+  struct Target {
+    std::unique_ptr<DiskFile> file;
     std::mutex mutex;
     std::condition_variable done;
     bool syncing = false;         // guarded by mutex
@@ -57,7 +56,7 @@ class Upload {
   };
 
   Upload(BlobStore& store, UpdateId id, std::uint64_t bytes_total, std::string announced,
-         FileDescriptor fd);
+         std::unique_ptr<DiskFile> file);
   Status hash_prefix(std::uint64_t bytes);
   Status write_at_end(std::span<const std::byte> bytes);
   void sync_behind();
@@ -69,7 +68,7 @@ class Upload {
   std::uint64_t bytes_total_;
   std::string announced_;
   std::filesystem::path path_;
-  std::shared_ptr<Disk> disk_;
+  std::shared_ptr<Target> target_;
   Xxh128 digest_;
   std::uint64_t written_ = 0;         // bytes in the file, all of them in digest_
   std::uint64_t skip_ = 0;            // of the coming bytes, how many are in the file already
