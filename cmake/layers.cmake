@@ -1,7 +1,7 @@
 # Which library may use which, in an order in which every arrow points up this list.
 set(FEDQUEUE_LAYERS
   base tensor protocol config kit
-  queue planning weighting policy reduce
+  optimizer queue planning weighting policy reduce
   engine driver journal blobs reducer certificates telemetry http
   session agent link scheduler data collective trainer
   clock)
@@ -12,17 +12,18 @@ set(FEDQUEUE_MAY_USE_protocol base)
 set(FEDQUEUE_MAY_USE_config base)
 set(FEDQUEUE_MAY_USE_kit base config)
 
+set(FEDQUEUE_MAY_USE_optimizer base)
 set(FEDQUEUE_MAY_USE_queue base)
 set(FEDQUEUE_MAY_USE_planning base queue)
 set(FEDQUEUE_MAY_USE_weighting base queue)
-set(FEDQUEUE_MAY_USE_policy base queue planning weighting)
-set(FEDQUEUE_MAY_USE_reduce base tensor)
+set(FEDQUEUE_MAY_USE_policy base optimizer queue planning weighting)
+set(FEDQUEUE_MAY_USE_reduce base tensor optimizer)
 
-set(FEDQUEUE_MAY_USE_engine base protocol policy planning weighting queue)
+set(FEDQUEUE_MAY_USE_engine base protocol policy optimizer planning weighting queue)
 set(FEDQUEUE_MAY_USE_driver base protocol engine)
 set(FEDQUEUE_MAY_USE_journal base protocol engine driver)
 set(FEDQUEUE_MAY_USE_blobs base tensor engine driver)
-set(FEDQUEUE_MAY_USE_reducer base tensor reduce engine driver blobs)
+set(FEDQUEUE_MAY_USE_reducer base tensor reduce optimizer engine driver blobs)
 set(FEDQUEUE_MAY_USE_certificates base kit)
 set(FEDQUEUE_MAY_USE_telemetry base protocol engine driver)
 set(FEDQUEUE_MAY_USE_http base kit protocol engine driver blobs certificates telemetry)

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "aggregation/optimizer/server_step.h"
 #include "aggregation/policy/policy_config.h"
 #include "core/base/ids.h"
 
@@ -96,8 +97,13 @@ struct Aggregation {
   std::vector<WeightedUpdate> updates;  // in the fixed order: facility, base, id
   std::vector<UpdateId> kept_late;      // stay in RoundState::late of the next round
   std::vector<DroppedUpdate> dropped;   // never used: superseded, or grown too old
-  bool rebuild_models = false;          // average base + delta instead of adding deltas
-  bool unweighted_buffers = false;      // plain mean of buffers and integers, truncated
+  bool rebuild_models = false;          // mix whole models, base + delta, instead of deltas
+  // When models are mixed, the weight of the current one: w ← keep·w + Σ a_k·(base_k + Δ_k).
+  double keep = 0;
+  ServerStep step;  // what becomes of Σ a_k·Δ_k when deltas are added
+  // SCAFFOLD: c ← c + control_weight · Σ (differences of the control variates). 0: none are kept.
+  double control_weight = 0;
+  bool unweighted_buffers = false;  // plain mean of buffers and integers, truncated
   [[nodiscard]] bool empty() const { return updates.empty(); }
 };
 

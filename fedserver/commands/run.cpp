@@ -197,6 +197,7 @@ Status sweep(Server& server) {
   }
   std::set<std::string> models;
   for (const auto& [version, model] : state.models) models.insert(model.file);
+  if (state.server_state) models.insert(state.server_state->file);
   const Result<SweepReport> report = server.blobs->sweep(updates, models);
   if (!report) return report.error();
   if (report->updates_removed + report->models_removed + report->parts_removed > 0) {

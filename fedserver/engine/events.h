@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "aggregation/optimizer/server_step.h"
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
@@ -22,6 +23,15 @@ namespace fedqueue {
 struct ModelRecord {
   Version version = 0;
   std::string file;    // name within the models folder
+  std::string sha256;  // of the whole file
+  std::uint64_t bytes = 0;
+};
+
+// What the server keeps beside a model from round to round (momentum, moments, control variates):
+// a file of its own within the models folder, written together with its version.
+struct ServerState {
+  Version version = 0;  // of the model it belongs to
+  std::string file;
   std::string sha256;  // of the whole file
   std::uint64_t bytes = 0;
 };
@@ -101,6 +111,7 @@ struct EvaluationArrived {
 struct ReduceFinished {
   ModelRecord model;
   double step_norm = 0;
+  std::optional<ServerState> state = {};  // written with the model, when the step has state
 };
 
 struct ReduceFailed {
@@ -231,7 +242,11 @@ struct ReduceStarted {
   std::vector<UpdateId> kept_late;   // stay buffered for the next round
   bool rebuild_models = false;
   bool unweighted_buffers = false;
-  std::string cause;                            // of the round's closing
+  double keep = 0;            // of the current model, when models are mixed
+  ServerStep step;            // when deltas are added
+  double control_weight = 0;  // of the differences of control variates; 0: none are kept
+  std::optional<ServerState> state = {};  // the server state that the step starts from; none: zeros
+  std::string cause;                      // of the round's closing
   std::map<std::string, double> participation;  // of every facility, from this round on
 };
 
@@ -248,6 +263,7 @@ struct ReduceStalled {
 struct Published {
   ModelRecord model;
   double step_norm = 0;
+  std::optional<ServerState> state = {};  // replaces the older one
 };
 
 // Versions below this one (but the initial) are no longer kept.
@@ -302,6 +318,11 @@ struct RemoveModel {
   ModelRecord model;
 };
 
-using Action = std::variant<StartReduce, LinkLatest, RemoveUpdate, RemoveModel>;
+// The server state of an older version, which nothing refers to any more.
+struct RemoveState {
+  ServerState state;
+};
+
+using Action = std::variant<StartReduce, LinkLatest, RemoveUpdate, RemoveModel, RemoveState>;
 
 }  // namespace fedqueue

@@ -1,6 +1,7 @@
 // The journal's form of every fact (docs/durability.md). A field that is added later gets a default
 // when an old journal lacks it, so that old runs go on.
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "fedserver/engine/events.h"
 
@@ -39,9 +40,31 @@ void from_json(const nlohmann::json& in, Error& error) {
   error.cure = in.at("cure").get<std::string>();
 }
 
+void to_json(nlohmann::json& out, const ServerStep& step) {
+  out = {{"optimizer", std::string(server_optimizer_name(step.optimizer))},
+         {"learning_rate", step.learning_rate},
+         {"momentum", step.momentum},
+         {"beta2", step.beta2},
+         {"tau", step.tau},
+         {"delay", step.delay}};
+}
+void from_json(const nlohmann::json& in, ServerStep& step) {
+  const ServerStep usual;
+  const auto optimizer =
+      parse_server_optimizer(in.value("optimizer", std::string(server_optimizer_name({}))));
+  if (!optimizer) throw std::invalid_argument(optimizer.error().message);
+  step.optimizer = *optimizer;
+  step.learning_rate = in.value("learning_rate", usual.learning_rate);
+  step.momentum = in.value("momentum", usual.momentum);
+  step.beta2 = in.value("beta2", usual.beta2);
+  step.tau = in.value("tau", usual.tau);
+  step.delay = in.value("delay", usual.delay);
+}
+
 #define FEDQUEUE_FACT NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT
 
 FEDQUEUE_FACT(ModelRecord, version, file, sha256, bytes)
+FEDQUEUE_FACT(ServerState, version, file, sha256, bytes)
 FEDQUEUE_FACT(JobRegistration, attempt, nonce, plan_key, ranks, queue)
 FEDQUEUE_FACT(ReduceInput, id, facility, base, staleness, weight)
 FEDQUEUE_FACT(RunOpened, run, initial)
@@ -57,10 +80,10 @@ FEDQUEUE_FACT(UpdateDecided, facility, attempt, metadata, digest, bytes, norm, s
               queue_wait_s, deadline_wait_s, arrived_in, held_back, answer)
 FEDQUEUE_FACT(RoundTimedOut, version, times)
 FEDQUEUE_FACT(ReduceStarted, input_version, updates, kept_late, rebuild_models, unweighted_buffers,
-              cause, participation)
+              keep, step, control_weight, state, cause, participation)
 FEDQUEUE_FACT(UpdatesDropped, ids)
 FEDQUEUE_FACT(ReduceStalled, input_version, why)
-FEDQUEUE_FACT(Published, model, step_norm)
+FEDQUEUE_FACT(Published, model, step_norm, state)
 FEDQUEUE_FACT(ModelsPruned, below)
 FEDQUEUE_FACT(EvaluationRecorded, evaluation)
 FEDQUEUE_FACT(RunStalled, reason)

@@ -221,6 +221,7 @@ void Engine::fold(const Published& fact) {
   FEDQUEUE_ASSERT(state_.reducing && fact.model.version == state_.latest + 1);
   state_.models[fact.model.version] = fact.model;
   state_.latest = fact.model.version;
+  if (fact.state) state_.server_state = fact.state;
   for (RoundRecord& round : state_.rounds) {
     if (round.version != fact.model.version) continue;
     round.published = true;

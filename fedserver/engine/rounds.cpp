@@ -37,6 +37,10 @@ void Engine::close_round(const Aggregation& aggregation, const std::string& caus
   fact.kept_late = aggregation.kept_late;
   fact.rebuild_models = aggregation.rebuild_models;
   fact.unweighted_buffers = aggregation.unweighted_buffers;
+  fact.keep = aggregation.keep;
+  fact.step = aggregation.step;
+  fact.control_weight = aggregation.control_weight;
+  fact.state = state_.server_state;
   for (const WeightedUpdate& update : aggregation.updates) {
     fact.updates.push_back(
         {update.id, update.facility, update.base, update.staleness, update.weight});
@@ -53,8 +57,10 @@ void Engine::on(const ReduceFinished& event) {
   if (!state_.reducing || event.model.version != state_.latest + 1) return;  // done before
   std::vector<UpdateId> consumed;
   for (const ReduceInput& input : state_.reducing->updates) consumed.push_back(input.id);
-  record(Published{event.model, event.step_norm});
+  const std::optional<ServerState> replaced = event.state ? state_.server_state : std::nullopt;
+  record(Published{event.model, event.step_norm, event.state});
   act(LinkLatest{event.model});
+  if (replaced && replaced->file != event.state->file) act(RemoveState{*replaced});
   for (UpdateId& id : consumed) act(RemoveUpdate{std::move(id)});
   prune_models();
   if (config_.rounds_max > 0 && state_.latest >= config_.rounds_max) {

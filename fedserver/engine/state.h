@@ -90,6 +90,7 @@ struct RunState {
   std::optional<ReduceStarted> reducing;
   std::map<Version, ModelRecord> models;
   Version latest = 0;
+  std::optional<ServerState> server_state;  // of `latest`
   Instant round_opened_at{};
   std::optional<Instant> timer_at;
   int empty_timers = 0;

@@ -139,6 +139,7 @@ std::string Engine::durable_state() const {
   out["counted"] = names(state_.counted);
   out["late"] = names(state_.late);
   if (state_.reducing) out["reducing"] = encode_fact(Fact(*state_.reducing));
+  if (state_.server_state) out["server_state"] = state_.server_state->sha256;
   for (const auto& [version, model] : state_.models) out["models"].push_back(model.sha256);
   for (const auto& [id, decision] : state_.decisions) {
     out["decisions"][id.str()] = encode(decision.answer);

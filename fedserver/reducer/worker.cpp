@@ -135,6 +135,7 @@ void Worker::run(const StartReduce& action) {
 void Worker::run(const LinkLatest& action) { report(blobs_.link_latest(action.model.file)); }
 void Worker::run(const RemoveUpdate& action) { report(blobs_.remove_update(action.id)); }
 void Worker::run(const RemoveModel& action) { report(blobs_.remove_model(action.model.file)); }
+void Worker::run(const RemoveState& action) { report(blobs_.remove_model(action.state.file)); }
 
 // What is left undone here costs space, never a result: the next start sweeps.
 void Worker::report(const Status& status) const {

@@ -67,6 +67,7 @@ class Worker : public Effects {
   void run(const LinkLatest& action);
   void run(const RemoveUpdate& action);
   void run(const RemoveModel& action);
+  void run(const RemoveState& action);
   void report(const Status& status) const;
   void deliver(Event event);
 
