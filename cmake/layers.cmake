@@ -4,7 +4,7 @@ set(FEDQUEUE_LAYERS
   optimizer queue planning weighting policy reduce
   engine driver journal blobs reducer certificates telemetry http
   session agent link scheduler data collective trainer
-  clock)
+  clock queues statistics training experiment report)
 
 set(FEDQUEUE_MAY_USE_base "")
 set(FEDQUEUE_MAY_USE_tensor base)
@@ -38,3 +38,8 @@ set(FEDQUEUE_MAY_USE_trainer base tensor protocol session collective data)
 
 # Simulation: the same code on virtual time.
 set(FEDQUEUE_MAY_USE_clock base)
+set(FEDQUEUE_MAY_USE_queues base)
+set(FEDQUEUE_MAY_USE_statistics base)
+set(FEDQUEUE_MAY_USE_training base tensor data trainer)
+set(FEDQUEUE_MAY_USE_experiment base config statistics)
+set(FEDQUEUE_MAY_USE_report base statistics experiment)

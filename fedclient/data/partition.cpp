@@ -115,4 +115,37 @@ Result<Partition> partition_dirichlet(std::span<const std::uint8_t> labels, doub
   return parts;
 }
 
+Result<Partition> partition_shards(std::span<const std::uint8_t> labels, int shards,
+                                   const PartitionOptions& options) {
+  const auto samples = static_cast<std::int64_t>(labels.size());
+  if (Status status = check(samples, options); !status) return status.error();
+  const std::int64_t pieces = std::int64_t{shards} * options.facilities;
+  if (shards < 1 || pieces > samples) {
+    return Error{Code::usage,
+                 "split the dataset: " + std::to_string(shards) + " shards for each of " +
+                     std::to_string(options.facilities) + " facilities from " +
+                     std::to_string(samples) + " samples",
+                 "Use at least one shard per facility, and no more shards than samples."};
+  }
+  std::vector<std::int64_t> order(labels.size());
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  Prng prng(options.seed);
+  shuffle(order, prng);  // so that equal labels are in no particular order
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    return labels[static_cast<std::size_t>(a)] < labels[static_cast<std::size_t>(b)];
+  });
+  std::vector<std::int64_t> dealt(static_cast<std::size_t>(pieces));
+  std::iota(dealt.begin(), dealt.end(), std::int64_t{0});
+  shuffle(dealt, prng);
+  Partition parts(static_cast<std::size_t>(options.facilities));
+  for (std::size_t i = 0; i < dealt.size(); ++i) {
+    auto& part = parts[i / static_cast<std::size_t>(shards)];
+    part.insert(part.end(), order.begin() + samples * dealt[i] / pieces,
+                order.begin() + samples * (dealt[i] + 1) / pieces);
+  }
+  fill_small_parts(parts, options.samples_min);
+  for (auto& part : parts) std::sort(part.begin(), part.end());
+  return parts;
+}
+
 }  // namespace fedqueue

@@ -35,4 +35,11 @@ Result<Partition> partition_evenly(std::int64_t samples, const PartitionOptions&
 Result<Partition> partition_dirichlet(std::span<const std::uint8_t> labels, double alpha,
                                       const PartitionOptions& options);
 
+// Sorted by label, cut into `shards` equal pieces per facility, and dealt at random: with two
+// shards a facility sees two to four labels.
+// Source: McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized
+// Data" (2017), section 3.
+Result<Partition> partition_shards(std::span<const std::uint8_t> labels, int shards,
+                                   const PartitionOptions& options);
+
 }  // namespace fedqueue

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <set>
 
 namespace fedqueue {
 namespace {
@@ -64,6 +65,21 @@ TEST(Partition, SmallAlphaConcentratesTheClasses) {
   EXPECT_GT(at(0.1), at(1.0));
   EXPECT_GT(at(1.0), at(1000.0));
   EXPECT_NEAR(at(1e5), 0.1, 0.01);
+}
+
+TEST(Partition, ShardsGiveEachFacilityFewLabels) {
+  const auto all = labels(2000, 10);
+  const Result<Partition> parts = partition_shards(all, 2, {10, 3, 1});
+  ASSERT_TRUE(parts);
+  expect_exact_cover(*parts, 2000);
+  for (const auto& part : *parts) {
+    EXPECT_EQ(part.size(), 200u);
+    std::set<int> seen;
+    for (const std::int64_t index : part) seen.insert(all[static_cast<std::size_t>(index)]);
+    EXPECT_LE(seen.size(), 4u);
+  }
+  EXPECT_EQ(partition_shards(all, 0, {10, 3, 1}).error().code, Code::usage);
+  EXPECT_EQ(partition_shards(labels(20, 2), 3, {10, 3, 1}).error().code, Code::usage);
 }
 
 TEST(Partition, TheSeedDecides) {
