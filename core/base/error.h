@@ -17,7 +17,7 @@ enum class Code : int {
   network_name = 11,     // the host name does not resolve
   network_refused = 12,  // nobody listens
   network_timeout = 13,  // no answer in time
-  network_proxy = 14,    // the proxy refused
+  network_proxy = 14,    // the proxy refused: no waiting cures it
   server_error = 15,     // the server answered 5xx
   refused = 16,          // the server answered 4xx: this request can never succeed
   plaintext = 17,        // one side speaks TLS and the other does not

@@ -30,7 +30,6 @@ inline constexpr const char* header_metadata = "Fedqueue-Metadata";  // UpdateMe
 inline constexpr const char* header_digest = "Fedqueue-Digest";      // XXH3-128 of the whole body
 inline constexpr const char* header_offset = "Fedqueue-Offset";      // durable bytes of an upload
 inline constexpr const char* header_token = "Fedqueue-Job-Token";
-inline constexpr const char* header_key = "Idempotency-Key";
 
 // One cluster's own record of a job's way through the queue.
 struct QueueRecord {

@@ -13,7 +13,6 @@ bool may_pass(Code code) {
     case Code::network_name:
     case Code::network_refused:
     case Code::network_timeout:
-    case Code::network_proxy:
     case Code::server_error:
     case Code::storage_full:
     case Code::try_again:

@@ -224,6 +224,7 @@ class Loop {
                             {"detail", detail},
                             {"updates_sent", sent ? *sent : 0}});
     machine_.settled(now(), sent && *sent > 0);
+    store_.remove_old_jobs(machine_.state(), settings_.job_folders_kept);
   }
 
   void cancel() {

@@ -40,6 +40,7 @@ struct AgentJobProfile {
 
 struct AgentLoopSettings {
   AgentJobProfile profile;
+  std::size_t job_folders_kept = 50;  // of jobs that are over
   std::function<Instant()> now;
   // Sleeps until then at the latest; returns earlier when a signal came.
   std::function<void(Instant)> sleep_until;

@@ -1,5 +1,6 @@
 #include "fedclient/agent/state.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <system_error>
 
@@ -122,6 +123,26 @@ Status AgentStore::save(const AgentState& state) const {
     if (state.intent->planned) intent["plan"] = state.intent->plan;
   }
   return write_file_atomic(directory_ / "intent.json", dumped(intent));
+}
+
+void AgentStore::remove_old_jobs(const AgentState& state, std::size_t kept) const {
+  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> over;
+  std::error_code failure;
+  for (std::filesystem::directory_iterator entry(directory_ / "jobs", failure), end;
+       !failure && entry != end; entry.increment(failure)) {
+    const std::string token = entry->path().filename().string();
+    const auto has = [&token](const auto& known) { return known.token == token; };
+    const bool needed = (state.intent && has(*state.intent)) ||
+                        std::any_of(state.jobs.begin(), state.jobs.end(), has);
+    std::error_code unknown;
+    const auto written = entry->last_write_time(unknown);
+    if (!needed && !unknown) over.emplace_back(written, entry->path());
+  }
+  if (over.size() <= kept) return;
+  std::sort(over.begin(), over.end());
+  for (std::size_t i = 0; i + kept < over.size(); ++i) {
+    std::filesystem::remove_all(over[i].second, failure);
+  }
 }
 
 }  // namespace fedqueue

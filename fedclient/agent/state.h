@@ -52,6 +52,10 @@ class AgentStore {
   // Durable when it returns. The jobs first: a job that is in both files was submitted.
   Status save(const AgentState& state) const;
 
+  // Removes the folders of jobs that are over, but the newest `kept`, which people may want to
+  // read. Folders of jobs in `state` stay. What cannot be removed stays too.
+  void remove_old_jobs(const AgentState& state, std::size_t kept) const;
+
   [[nodiscard]] const std::filesystem::path& directory() const { return directory_; }
   [[nodiscard]] std::filesystem::path lock_file() const { return directory_ / "lock"; }
   [[nodiscard]] std::filesystem::path job_directory(const std::string& token) const {

@@ -1,8 +1,6 @@
 // Link's small calls: JSON in, JSON out.
 #include <nlohmann/json.hpp>
-#include <random>
 
-#include "core/base/digest.h"
 #include "core/base/text.h"
 #include "fedclient/link/event_stream.h"
 #include "fedclient/link/faults.h"
@@ -11,22 +9,13 @@
 namespace fedqueue {
 namespace {
 
-std::string random_key() {
-  static constexpr char digits[] = "0123456789abcdef";
-  std::random_device source;
-  std::string key(32, '0');
-  for (char& digit : key) digit = digits[source() % 16];
-  return key;
-}
-
-// A request that changes something; the key makes a repetition harmless.
+// A request that changes something. It may be repeated: see "Idempotency" in docs/protocol.md.
 Result<std::string> send(Transport& transport, const char* method, const std::string& path,
-                         const std::string& body, const std::string& key) {
+                         const std::string& body) {
   Exchange exchange;
   exchange.method = method;
   exchange.path = path;
   exchange.body = body;
-  exchange.headers.push_back(std::string(header_key) + ": " + key);
   Result<Answer> answer = transport.perform(exchange);
   if (!answer) return answer.error();
   if (!answer->ok()) return answer_error(answer->status, answer->body);
@@ -60,34 +49,27 @@ Result<std::unique_ptr<Link>> Link::create(LinkConfig config) {
 const std::string& Link::proxy_used() const { return state_->transport->proxy_used(); }
 
 Result<PlanAnswer> Link::plan(const PlanRequest& request) {
-  return decoded<PlanAnswer>(
-      send(*state_->transport, "POST", "plans", encode(request), request.key));
+  return decoded<PlanAnswer>(send(*state_->transport, "POST", "plans", encode(request)));
 }
 
 Result<JobAnswer> Link::enrol(const JobRegistration& registration) {
-  // The nonce makes a repetition harmless; the key differs so that a trainer that waited and
-  // registers again is not given its old answer.
-  return decoded<JobAnswer>(
-      send(*state_->transport, "POST", "jobs", encode(registration), random_key()));
+  return decoded<JobAnswer>(send(*state_->transport, "POST", "jobs", encode(registration)));
 }
 
 Result<HeartbeatAnswer> Link::heartbeat(const AttemptId& attempt, const Heartbeat& heartbeat) {
-  return decoded<HeartbeatAnswer>(send(*state_->transport, "POST",
-                                       "jobs/" + attempt.str() + "/heartbeat", encode(heartbeat),
-                                       random_key()));
+  return decoded<HeartbeatAnswer>(
+      send(*state_->transport, "POST", "jobs/" + attempt.str() + "/heartbeat", encode(heartbeat)));
 }
 
 Status Link::end_job(const AttemptId& attempt, const JobEnd& end) {
-  Result<std::string> body = send(*state_->transport, "DELETE", "jobs/" + attempt.str(),
-                                  encode(end), "end-" + attempt.str());
+  Result<std::string> body =
+      send(*state_->transport, "DELETE", "jobs/" + attempt.str(), encode(end));
   if (!body) return body.error();
   return {};
 }
 
 Status Link::evaluated(const Evaluation& evaluation) {
-  const std::string text = encode(evaluation);
-  Result<std::string> body =
-      send(*state_->transport, "POST", "evaluations", text, sha256_hex(text).substr(0, 32));
+  Result<std::string> body = send(*state_->transport, "POST", "evaluations", encode(evaluation));
   if (!body) return body.error();
   return {};
 }
@@ -159,7 +141,7 @@ Status Link::events(std::int64_t last_id, const std::function<bool(const ServerE
 
 Status Link::stop_run(const std::string& reason) {
   const std::string body = nlohmann::json({{"reason", reason}}).dump();
-  const Result<std::string> answer = send(*state_->transport, "POST", "stop", body, random_key());
+  const Result<std::string> answer = send(*state_->transport, "POST", "stop", body);
   if (!answer) return answer.error();
   return {};
 }

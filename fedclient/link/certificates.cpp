@@ -1,30 +1,15 @@
 #include "fedclient/link/certificates.h"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/pem.h>
 #include <openssl/ssl.h>
-#include <openssl/x509v3.h>
-#include <sys/stat.h>
 
 #include <cstdio>
-#include <memory>
 
-#include "core/base/file.h"
+#include "core/kit/openssl_types.h"
+#include "core/kit/pem.h"
 
 namespace fedqueue {
 namespace {
-
-template <auto Free>
-struct Freed {
-  template <typename T>
-  void operator()(T* object) const {
-    Free(object);
-  }
-};
-using Bio = std::unique_ptr<BIO, Freed<BIO_free>>;
-using Certificate = std::unique_ptr<X509, Freed<X509_free>>;
-using Key = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 
 std::string text_of(BIO* bio) {
   char* data = nullptr;
@@ -33,7 +18,7 @@ std::string text_of(BIO* bio) {
 }
 
 std::string name_text(const X509_NAME* name) {
-  const Bio out(BIO_new(BIO_s_mem()));
+  const BioPtr out(BIO_new(BIO_s_mem()));
   X509_NAME_print_ex(out.get(), name, 0, XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB);
   return text_of(out.get());
 }
@@ -79,41 +64,6 @@ std::vector<std::string> san_names(X509* certificate) {
   return names;
 }
 
-Error kit_error(const std::filesystem::path& path, const std::string& why) {
-  return {Code::kit, "the kit's file '" + path.string() + "' " + why,
-          "Copy the kit of this facility again, whole and unchanged, or name its directory with "
-          "--kit."};
-}
-
-Result<Certificate> read_certificate(const std::filesystem::path& path) {
-  Result<std::string> text = read_file(path, 1u << 20);
-  if (!text) return kit_error(path, "cannot be read: " + text.error().message);
-  const Bio in(BIO_new_mem_buf(text->data(), static_cast<int>(text->size())));
-  Certificate certificate(PEM_read_bio_X509(in.get(), nullptr, nullptr, nullptr));
-  ERR_clear_error();
-  if (!certificate) return kit_error(path, "holds no certificate in PEM form");
-  return certificate;
-}
-
-Result<Key> read_key(const std::filesystem::path& path) {
-  struct stat status {};
-  if (::stat(path.c_str(), &status) == 0 && (status.st_mode & 077) != 0) {
-    Error error = kit_error(path, "may be read by others than its owner");
-    error.cure = "Run: chmod 600 " + path.string();
-    return error;
-  }
-  Result<std::string> text = read_file(path, 1u << 20);
-  if (!text) return kit_error(path, "cannot be read: " + text.error().message);
-  const Bio in(BIO_new_mem_buf(text->data(), static_cast<int>(text->size())));
-  // Never asks for a pass phrase: nobody sits at a compute node.
-  const auto no_pass_phrase = [](char*, int, int, void*) { return 0; };
-  Key key(PEM_read_bio_PrivateKey(in.get(), nullptr, no_pass_phrase, nullptr));
-  ERR_clear_error();
-  OPENSSL_cleanse(text->data(), text->size());
-  if (!key) return kit_error(path, "holds no key in PEM form without a pass phrase");
-  return key;
-}
-
 int watch_index() {
   static const int index = SSL_CTX_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
@@ -145,15 +95,18 @@ int note_certificate(int passed, X509_STORE_CTX* store) {
 Result<KitCertificates> check_kit(const std::filesystem::path& ca_path,
                                   const std::filesystem::path& certificate_path,
                                   const std::filesystem::path& key_path) {
-  Result<Certificate> ca = read_certificate(ca_path);
+  const Result<CertificatePtr> ca = read_certificate(ca_path);
   if (!ca) return ca.error();
-  Result<Certificate> own = read_certificate(certificate_path);
+  const Result<CertificatePtr> own = read_certificate(certificate_path);
   if (!own) return own.error();
-  Result<Key> key = read_key(key_path);
+  const Result<KeyPtr> key = read_private_key(key_path);
   if (!key) return key.error();
   if (X509_check_private_key(own->get(), key->get()) != 1) {
     ERR_clear_error();
-    return kit_error(key_path, "is not the key of '" + certificate_path.string() + "'");
+    return Error{
+        Code::kit,
+        "'" + key_path.string() + "' is not the key of '" + certificate_path.string() + "'",
+        "Copy the whole kit again, or name its folder with --kit."};
   }
   return KitCertificates{
       name_text(X509_get_subject_name(ca->get())), name_text(X509_get_subject_name(own->get())),

@@ -139,11 +139,11 @@ Error proxy_refused(const Fault& fault) {
       return {Code::network_proxy,
               proxy + " does not allow connections to " + server(fault) + " (403)",
               "Ask the site to allow this destination."};
-    case 0:
-      return {Code::network_proxy, proxy + " cannot be used: " + fault.text,
+    case 0:  // not a refusal: a proxy that is down comes back
+      return {Code::network, proxy + " cannot be used: " + fault.text,
               "Check https_proxy and all_proxy, or take the server out with no_proxy."};
     default:
-      return {Code::network_proxy,
+      return {fault.proxy_status >= 500 ? Code::network : Code::network_proxy,
               proxy + " could not connect to " + server(fault) + " (" +
                   std::to_string(fault.proxy_status) + ")",
               "Check the server's URL; the proxy may not reach it."};

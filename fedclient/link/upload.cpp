@@ -188,7 +188,6 @@ Result<UpdateAnswer> Link::upload_update(const UpdateId& id, const std::filesyst
   sending.headers = {std::string(header_digest) + ": " + *digest,
                      std::string(header_metadata) + ": " + encode(metadata),
                      std::string(header_token) + ": " + token,
-                     std::string(header_key) + ": " + id.str(),
                      "Content-Type: application/octet-stream"};
   Transport& transport = *state_->transport;
   UploadMachine machine(sending.bytes, retry);

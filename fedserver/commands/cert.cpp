@@ -4,7 +4,6 @@
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/kit/kit.h"
-#include "core/kit/request.h"
 #include "fedserver/certificates/commands.h"
 #include "fedserver/commands/commands.h"
 
@@ -142,24 +141,6 @@ Result<CertificateReport> list(const CertificateRun& run, const Settings&) {
   return list_certificates(run);
 }
 
-Command request_command() {
-  Command command;
-  command.verb = "cert request";
-  command.summary = "Make a key and a signing request (at the facility; needs no run)";
-  command.examples = {"fedserver cert request kit-site-a site-a"};
-  command.arguments = {{.name = "KIT", .help = "The folder for the key and the request."},
-                       {.name = "NAME", .help = "The facility's name."}};
-  command.run = [](const Settings& settings) -> Result<int> {
-    const auto request = create_request(settings.argument(0), settings.argument(1));
-    if (!request) return request.error();
-    std::cout << "send " << request->string()
-              << " to the operator, who signs it with: fedserver cert facility DIR "
-              << settings.argument(1) << " --samples N --csr client.csr -o KIT\n";
-    return 0;
-  };
-  return command;
-}
-
 }  // namespace
 
 std::vector<Command> cert_commands() {
@@ -212,7 +193,6 @@ std::vector<Command> cert_commands() {
           "list", "All certificates and when they expire",
           {"fedserver cert list runs/mnist", "fedserver cert list runs/mnist --format json"}, {},
           {}, list)};
-  commands.push_back(request_command());
   return commands;
 }
 

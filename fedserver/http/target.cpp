@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "core/base/ids.h"
 #include "core/base/text.h"
 
 namespace fedqueue::http {
@@ -85,7 +86,7 @@ Result<Target> parse_target(std::string_view text) {
   text.remove_prefix(prefix.size());
   if (text.ends_with('/') && text.find('/') + 1 == text.size()) text.remove_suffix(1);
   const std::vector<std::string> parts = split(text, '/');
-  if (parts.empty() || parts[0].empty()) return unknown;
+  if (parts.empty() || !is_name(parts[0])) return unknown;
   const std::optional<Route> route = route_of(parts);
   if (!route || (parts.size() > 2 && parts[2].empty())) return unknown;
   target.route = *route;

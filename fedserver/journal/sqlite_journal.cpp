@@ -11,18 +11,16 @@ namespace {
 constexpr int schema_version = 1;
 constexpr int application_id = 0x46515545;  // "FQUE"
 
-// Two processes may find a new file at the same time, `run` and `status`: the second one's creation
-// does nothing.
 constexpr const char* schema = R"(
-  CREATE TABLE IF NOT EXISTS facts(
+  CREATE TABLE facts(
     sequence INTEGER PRIMARY KEY,
     at_us    INTEGER NOT NULL,
     kind     TEXT NOT NULL,
     text     TEXT NOT NULL);
-  CREATE TABLE IF NOT EXISTS uptime(
+  CREATE TABLE uptime(
     id    INTEGER PRIMARY KEY CHECK (id = 1),
     at_us INTEGER NOT NULL);
-  INSERT OR IGNORE INTO uptime VALUES (1, 0);
+  INSERT INTO uptime VALUES (1, 0);
 )";
 
 // A prepared statement that is finalized with its scope.

@@ -69,6 +69,36 @@ TEST_F(AgentLoopTest, TheEndComesWithTheLastWordsOfAFailedJob) {
   EXPECT_THAT(server_.ends.at("10001.0").detail, HasSubstr("shared libraries: libtorch.so"));
 }
 
+TEST_F(AgentLoopTest, OldFoldersOfJobsThatAreOverGo) {
+  const AgentStore store(directory_);
+  const auto begin = std::filesystem::file_time_type::clock::now() - std::chrono::hours(1);
+  for (int i = 0; i < 5; ++i) {
+    const std::filesystem::path folder = store.job_directory("old-" + std::to_string(i));
+    std::filesystem::create_directories(folder);
+    std::filesystem::last_write_time(folder, begin + std::chrono::minutes(i));
+  }
+  settings_.job_folders_kept = 3;
+  run_once();
+  const std::string token = scheduler_.jobs[0].view.token;
+  EXPECT_TRUE(std::filesystem::exists(store.job_directory("old-0"))) << "nothing has ended yet";
+  PlayedScheduler::end(scheduler_.jobs[0], "COMPLETED");
+  run_once();
+  EXPECT_FALSE(std::filesystem::exists(store.job_directory("old-0")));
+  EXPECT_FALSE(std::filesystem::exists(store.job_directory("old-2")));
+  EXPECT_TRUE(std::filesystem::exists(store.job_directory("old-3")));
+  EXPECT_TRUE(std::filesystem::exists(store.job_directory(token))) << "the newest is kept";
+}
+
+TEST_F(AgentLoopTest, AFolderOfALiveJobStaysHoweverOldItIs) {
+  const AgentStore store(directory_);
+  run_once();
+  const std::filesystem::path live = store.job_directory(scheduler_.jobs[0].view.token);
+  std::filesystem::last_write_time(
+      live, std::filesystem::file_time_type::clock::now() - std::chrono::hours(100));
+  store.remove_old_jobs(*store.load(), 0);
+  EXPECT_TRUE(std::filesystem::exists(live));
+}
+
 TEST_F(AgentLoopTest, BrokenStateIsNotTakenForNoState) {
   ASSERT_TRUE(write_file_atomic(directory_ / "jobs.json", "{ half of"));
   Result<AgentState> state = AgentStore(directory_).load();

@@ -83,6 +83,12 @@ class Client {
     return true;
   }
 
+  // Nothing more will be sent; what the server says can still be read.
+  void end_sending() {
+    if (ssl_ != nullptr) SSL_shutdown(ssl_);
+    ::shutdown(fd_, SHUT_WR);
+  }
+
   // Up to and including the mark; what there was when the connection ended otherwise.
   std::string read_until(const std::string& mark) {
     for (;;) {
