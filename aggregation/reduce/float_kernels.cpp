@@ -133,40 +133,47 @@ FEDQUEUE_INLINE double total(const double (&sums)[lanes]) {
   return ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]));
 }
 
+// How much of the current model is in the result.
+enum class Keep { nothing, whole, share };
+
 // One element of the result; returns the square of its step.
-template <typename E, bool add_current>
-FEDQUEUE_INLINE double finish_one(typename E::Wide sum, const std::byte* current, std::byte* out,
-                                  std::size_t i) {
+template <typename E, Keep keep>
+FEDQUEUE_INLINE double finish_one(typename E::Wide sum, const std::byte* current,
+                                  typename E::Wide share, std::byte* out, std::size_t i) {
   const typename E::Wide before = load<E>(current, i);
-  const typename E::Bits bits = E::round(add_current ? before + sum : sum);
+  if constexpr (keep == Keep::whole) sum = before + sum;
+  if constexpr (keep == Keep::share) sum = share * before + sum;
+  const typename E::Bits bits = E::round(sum);
   store_bits(out, i, bits);
   const double step = static_cast<double>(E::widen(bits)) - static_cast<double>(before);
   return step * step;
 }
 
-template <typename E, bool add_current>
+template <typename E, Keep keep>
 FEDQUEUE_INLINE double finish_loop(const std::byte* accumulator, const std::byte* current,
-                                   std::byte* out, std::size_t n) {
+                                   typename E::Wide share, std::byte* out, std::size_t n) {
   using Wide = typename E::Wide;
   const auto* const sum = reinterpret_cast<const Wide*>(accumulator);
   double squares[lanes] = {};
   std::size_t i = 0;
   for (; i + lanes <= n; i += lanes) {
     for (std::size_t lane = 0; lane < lanes; ++lane) {
-      squares[lane] += finish_one<E, add_current>(sum[i + lane], current, out, i + lane);
+      squares[lane] += finish_one<E, keep>(sum[i + lane], current, share, out, i + lane);
     }
   }
   for (std::size_t lane = 0; i < n; ++i, ++lane) {
-    squares[lane] += finish_one<E, add_current>(sum[i], current, out, i);
+    squares[lane] += finish_one<E, keep>(sum[i], current, share, out, i);
   }
   return total(squares);
 }
 
 template <typename E>
 FEDQUEUE_INLINE double finish_body(const std::byte* accumulator, const std::byte* current,
-                                   bool add_current, std::byte* out, std::size_t n) {
-  return add_current ? finish_loop<E, true>(accumulator, current, out, n)
-                     : finish_loop<E, false>(accumulator, current, out, n);
+                                   double keep, std::byte* out, std::size_t n) {
+  const auto share = static_cast<typename E::Wide>(keep);
+  if (keep == 1) return finish_loop<E, Keep::whole>(accumulator, current, share, out, n);
+  if (keep == 0) return finish_loop<E, Keep::nothing>(accumulator, current, share, out, n);
+  return finish_loop<E, Keep::share>(accumulator, current, share, out, n);
 }
 
 template <typename E>
@@ -191,9 +198,9 @@ struct AnyProcessor {
   static void accumulate(std::span<const Term> terms, std::byte* accumulator, std::size_t n) {
     accumulate_body<E>(terms, accumulator, n);
   }
-  static double finish(const std::byte* accumulator, const std::byte* current, bool add_current,
+  static double finish(const std::byte* accumulator, const std::byte* current, double keep,
                        std::byte* out, std::size_t n) {
-    return finish_body<E>(accumulator, current, add_current, out, n);
+    return finish_body<E>(accumulator, current, keep, out, n);
   }
   static double squares(const std::byte* values, std::size_t n) {
     return squares_body<E>(values, n);
@@ -207,8 +214,8 @@ struct WideVectors {
     accumulate_body<E>(terms, accumulator, n);
   }
   FEDQUEUE_WIDE static double finish(const std::byte* accumulator, const std::byte* current,
-                                     bool add_current, std::byte* out, std::size_t n) {
-    return finish_body<E>(accumulator, current, add_current, out, n);
+                                     double keep, std::byte* out, std::size_t n) {
+    return finish_body<E>(accumulator, current, keep, out, n);
   }
   FEDQUEUE_WIDE static double squares(const std::byte* values, std::size_t n) {
     return squares_body<E>(values, n);
@@ -242,14 +249,25 @@ void accumulate(DType dtype, std::span<const Term> terms, std::byte* accumulator
   });
 }
 
-double finish(DType dtype, const std::byte* accumulator, const std::byte* current, bool add_current,
+double finish(DType dtype, const std::byte* accumulator, const std::byte* current, double keep,
               std::byte* out, std::size_t elements) {
   return with_element(dtype, [&](auto element) {
     using E = decltype(element);
-    return wide_vectors()
-               ? WideVectors<E>::finish(accumulator, current, add_current, out, elements)
-               : AnyProcessor<E>::finish(accumulator, current, add_current, out, elements);
+    return wide_vectors() ? WideVectors<E>::finish(accumulator, current, keep, out, elements)
+                          : AnyProcessor<E>::finish(accumulator, current, keep, out, elements);
   });
+}
+
+void widen(DType dtype, const std::byte* values, std::byte* out, std::size_t elements) {
+  with_element(dtype, [&](auto element) {
+    using E = decltype(element);
+    for (std::size_t i = 0; i < elements; ++i) store_bits(out, i, load<E>(values, i));
+  });
+}
+
+double round(DType dtype, const std::byte* values, const std::byte* current, std::byte* out,
+             std::size_t elements) {
+  return finish(dtype, values, current, 0, out, elements);
 }
 
 double sum_of_squares(DType dtype, const std::byte* values, std::size_t elements) {

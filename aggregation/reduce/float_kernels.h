@@ -28,11 +28,21 @@ struct Term {
 void accumulate(tensor::DType dtype, std::span<const Term> terms, std::byte* accumulator,
                 std::size_t elements);
 
-// out[i] = accumulator[i] (+ current[i]), rounded to the type once. Returns Σ (out − current)²,
-// which is not finite if an element of `out` is not.
+// out[i] = keep · current[i] + accumulator[i], rounded to the type once. Returns
+// Σ (out − current)², which is not finite if an element of `out` is not.
 [[nodiscard]] double finish(tensor::DType dtype, const std::byte* accumulator,
-                            const std::byte* current, bool add_current, std::byte* out,
+                            const std::byte* current, double keep, std::byte* out,
                             std::size_t elements);
+
+// Elements as the type of their accumulators, and back, rounded once; `round` returns as finish().
+void widen(tensor::DType dtype, const std::byte* values, std::byte* out, std::size_t elements);
+[[nodiscard]] double round(tensor::DType dtype, const std::byte* values, const std::byte* current,
+                           std::byte* out, std::size_t elements);
+
+// The size of an accumulator: 8 for f64, else 4.
+[[nodiscard]] constexpr std::size_t accumulator_bytes(tensor::DType dtype) {
+  return dtype == tensor::DType::f64 ? sizeof(double) : sizeof(float);
+}
 
 // Σ value², not finite if a value is not (or, for f64 alone, too large to be squared).
 [[nodiscard]] double sum_of_squares(tensor::DType dtype, const std::byte* values,

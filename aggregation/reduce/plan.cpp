@@ -4,6 +4,8 @@
 #include <string>
 #include <unordered_set>
 
+#include "aggregation/reduce/float_kernels.h"
+
 namespace fedqueue {
 namespace {
 
@@ -14,7 +16,7 @@ using tensor::TensorInfo;
 std::size_t accumulator_size(MergeRule rule, DType dtype) {
   switch (rule) {
     case MergeRule::float_sum:
-      return dtype == DType::f64 ? 8 : 4;
+      return accumulator_bytes(dtype);
     case MergeRule::pooled_variance:
       return 0;
     case MergeRule::integer_maximum:
@@ -52,10 +54,15 @@ class Planner {
       plan.rule = MergeRule::boolean_mean;
       plan.equal_weights = published;
     } else if (tensor::is_integer(tensor.dtype)) {
+      plan.equal_weights = published;
       plan.rule = published            ? MergeRule::integer_truncated_mean
                   : is_counter(tensor) ? MergeRule::integer_maximum
                                        : MergeRule::integer_mean;
-    } else if (buffers_.contains(tensor.name)) {
+    } else if (is_control(tensor)) {
+      plan.control = true;
+    } else if (!buffers_.contains(tensor.name)) {
+      plan.parameter = true;
+    } else {
       plan.equal_weights = published;
       if (const TensorInfo* mean = published ? nullptr : mean_of(tensor)) {
         plan.rule = MergeRule::pooled_variance;

@@ -44,6 +44,8 @@ struct Item {
 struct TensorPlan {
   MergeRule rule = MergeRule::float_sum;
   bool equal_weights = false;   // 1/K instead of the request's weights
+  bool control = false;         // a control variate: summed with the request's control weight
+  bool parameter = false;       // what a server optimiser acts on: floats that are no buffers
   std::size_t mean_tensor = 0;  // of a pooled variance
 };
 

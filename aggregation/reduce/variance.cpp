@@ -18,25 +18,18 @@ class VariancePool {
         mean_index_(reduction.plan.tensors[segment.tensor].mean_tensor),
         mean_(reduction.model.tensors[mean_index_]),
         variances_(segment.elements),
-        first_means_(segment.elements),
         mean_shifts_(segment.elements),
-        square_shifts_(segment.elements) {}
+        square_shifts_(segment.elements),
+        total_(reduction.total_of(reduction.plan.tensors[segment.tensor])) {}
 
   Status take_in() {
-    std::vector<double> values(segment_.elements);
-    for (std::size_t k = 0; k < reduction_.updates.size(); ++k) {
-      const Reduction::Update& update = reduction_.updates[k];
-      if (Status read = read_sum(update, variance_, segment_.tensor, values); !read) return read;
-      for (std::size_t i = 0; i < values.size(); ++i) variances_[i] += update.weight * values[i];
-      if (Status read = read_sum(update, mean_, mean_index_, values); !read) return read;
-      if (k == 0) first_means_ = values;
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        const double shift = values[i] - first_means_[i];
-        mean_shifts_[i] += update.weight * shift;
-        square_shifts_[i] += update.weight * shift * shift;
-      }
+    for (const Reduction::Update& update : reduction_.updates) {
+      std::vector<const Source*> sources = {&reduction_.sources[update.delta]};
+      if (reduction_.rebuild) sources.push_back(&reduction_.sources[update.base]);
+      if (Status taken = take_in(sources, update.weight); !taken) return taken;
     }
-    return {};
+    if (!reduction_.rebuild || reduction_.keep == 0) return {};
+    return take_in({&reduction_.current()}, reduction_.keep);
   }
 
   Result<double> finish(std::span<std::byte> out) {
@@ -58,23 +51,31 @@ class VariancePool {
  private:
   // The variance of the means among the updates, in the share the weights have of a whole step.
   [[nodiscard]] double spread(std::size_t i) const {
-    const double total = reduction_.total_weight;
-    if (!(total > 0)) return 0;
-    const double mean = mean_shifts_[i] / total;
-    const double variance = square_shifts_[i] / total - mean * mean;
+    if (!(total_ > 0)) return 0;
+    const double mean = mean_shifts_[i] / total_;
+    const double variance = square_shifts_[i] / total_ - mean * mean;
     // Not std::max, which would turn NaN into 0 and hide it.
-    return variance < 0 ? 0 : variance * std::min(1.0, total);
+    return variance < 0 ? 0 : variance * std::min(1.0, total_);
   }
 
-  // The delta of an update, or base + delta when rebuilding.
-  Status read_sum(const Reduction::Update& update, const tensor::TensorInfo& tensor,
-                  std::size_t index, std::vector<double>& values) const {
-    std::fill(values.begin(), values.end(), 0);
-    if (Status read = add(reduction_.sources[update.delta], tensor, index, values); !read) {
-      return read;
+  // One part of the mixture: a delta, base and delta together, or the current model.
+  Status take_in(const std::vector<const Source*>& sources, double weight) {
+    std::vector<double> values(segment_.elements);
+    for (const Source* source : sources) {
+      if (Status read = add(*source, variance_, segment_.tensor, values); !read) return read;
     }
-    if (!reduction_.rebuild) return {};
-    return add(reduction_.sources[update.base], tensor, index, values);
+    for (std::size_t i = 0; i < values.size(); ++i) variances_[i] += weight * values[i];
+    std::fill(values.begin(), values.end(), 0);
+    for (const Source* source : sources) {
+      if (Status read = add(*source, mean_, mean_index_, values); !read) return read;
+    }
+    if (first_means_.empty()) first_means_ = values;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double shift = values[i] - first_means_[i];
+      mean_shifts_[i] += weight * shift;
+      square_shifts_[i] += weight * shift * shift;
+    }
+    return {};
   }
 
   Status add(const Source& source, const tensor::TensorInfo& tensor, std::size_t index,
@@ -96,6 +97,7 @@ class VariancePool {
   std::vector<double> first_means_;
   std::vector<double> mean_shifts_;
   std::vector<double> square_shifts_;
+  double total_;  // of the weights
 };
 
 }  // namespace

@@ -5,7 +5,7 @@
 // The part that a plain weighted mean would miss is the spread of the means, Σ ã_k mean_k² −
 // (Σ ã_k mean_k)². It does not change when all means are shifted, so deltas against one base carry
 // it just as the means themselves do; when the weights sum to less than one (a partial step) it is
-// added in that share.
+// added in that share. When models are mixed the current one is a part as the updates are.
 //
 // Thread safety: pure.
 #pragma once

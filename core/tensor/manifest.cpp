@@ -55,6 +55,10 @@ bool is_counter(const TensorInfo& tensor) {
   return is_integer(tensor.dtype) && tensor.name.ends_with("num_batches_tracked");
 }
 
+bool is_control(const TensorInfo& tensor) {
+  return is_float(tensor.dtype) && tensor.name.starts_with(control_prefix);
+}
+
 std::optional<std::uint64_t> bytes_of(DType dtype, const std::vector<std::int64_t>& shape) {
   std::uint64_t bytes = size_of(dtype);
   bool empty = false;

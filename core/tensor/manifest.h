@@ -66,6 +66,10 @@ struct Manifest {
 // maximum.
 [[nodiscard]] bool is_counter(const TensorInfo& tensor);
 
+// Names of control variates begin so; the rest is the parameter's name (control.h).
+inline constexpr std::string_view control_prefix = "fedqueue.control.";
+[[nodiscard]] bool is_control(const TensorInfo& tensor);
+
 // Header length 8 + N from the first 8 bytes of a file, checked against the file and the cap.
 [[nodiscard]] Result<std::uint64_t> header_length(
     std::span<const std::byte> prefix, std::uint64_t file_size,
