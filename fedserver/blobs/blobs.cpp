@@ -62,6 +62,12 @@ std::string BlobStore::model_file(Version version) {
   return name;
 }
 
+std::string BlobStore::state_file(Version version) {
+  char name[64];
+  std::snprintf(name, sizeof name, "state-%04lld.safetensors", static_cast<long long>(version));
+  return name;
+}
+
 fs::path BlobStore::model_path(const std::string& file) const {
   FEDQUEUE_ASSERT(is_plain_name(file));
   return models() / file;

@@ -2,6 +2,7 @@
 // what the journal says.
 //
 //   models/round-NNNN.safetensors   published models, written by the reducer
+//   models/state-NNNN.safetensors   the server optimiser's state beside the newest of them
 //   latest -> models/round-NNNN.safetensors
 //   updates/ID.safetensors          whole updates with the right checksum
 //   uploads/ID.part                 what has arrived of an update
@@ -61,6 +62,8 @@ class BlobStore {
 
   // --- models
   [[nodiscard]] static std::string model_file(Version version);  // "round-0007.safetensors"
+  // "state-0007.safetensors": what the server optimiser remembers beside that version.
+  [[nodiscard]] static std::string state_file(Version version);
   [[nodiscard]] std::filesystem::path models() const { return folder_ / "models"; }
   [[nodiscard]] std::filesystem::path model_path(const std::string& file) const;
   // Points `latest` at this file of models/, atomically and durably.

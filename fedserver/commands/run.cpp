@@ -175,7 +175,7 @@ Status start_driver(Server& server, const Settings& settings, std::function<void
   options.norm_max = settings.real("update_norm_max");
   server.worker = std::make_unique<Worker>(
       *server.blobs, options,
-      [&server](Event event) { return server.driver_for_worker->post(std::move(event)); },
+      [&server](Event event) { server.driver_for_worker->complete(std::move(event)); },
       server.log.for_component("worker"));
   server.worker->set_model(structure->manifest());
   Result<std::unique_ptr<Driver>> driver =

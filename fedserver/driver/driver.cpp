@@ -85,6 +85,14 @@ bool Driver::post(Event event, Reply reply) {
   return true;
 }
 
+void Driver::complete(Event event) {
+  {
+    const std::lock_guard lock(mutex_);
+    queue_.push_back({std::move(event), {}});
+  }
+  if (wake_) wake_();
+}
+
 bool Driver::has_work() const {
   const std::lock_guard lock(mutex_);
   return !queue_.empty();

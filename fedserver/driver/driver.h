@@ -49,7 +49,7 @@ class Journal {
 class Effects {
  public:
   virtual ~Effects() = default;
-  // Starts the action; must not block for long. Completions come back through Driver::post().
+  // Starts the action; must not block for long. Completions come back through Driver::complete().
   virtual void perform(const Action& action) = 0;
 };
 
@@ -81,6 +81,10 @@ class Driver {
   // Queues an event; the reply may be empty. False when the queue is full: tell the peer to come
   // back (503), nothing was taken.
   [[nodiscard]] bool post(Event event, Reply reply = {});
+
+  // Queues the completion of an action. It is taken even when the queue is full: every action ends
+  // in at most one, so that they are bounded by what the engine asked for.
+  void complete(Event event);
 
   // Takes what is queued (and a Tick), at most one transaction. Ends the process if the journal
   // cannot be written.

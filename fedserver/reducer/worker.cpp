@@ -1,7 +1,6 @@
 #include "fedserver/reducer/worker.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -48,15 +47,14 @@ void Worker::Pool::work() {
   }
 }
 
-Worker::Worker(BlobStore& blobs, WorkerOptions options, std::function<bool(Event)> post, Log log)
+Worker::Worker(BlobStore& blobs, WorkerOptions options, std::function<void(Event)> complete,
+               Log log)
     : blobs_(blobs),
       options_(options),
-      post_(std::move(post)),
+      complete_(std::move(complete)),
       log_(std::move(log)),
       actions_(1),
       screenings_(options.screen_threads) {}
-
-Worker::~Worker() { ending_ = true; }
 
 void Worker::set_model(tensor::Manifest model) {
   const std::lock_guard lock(model_mutex_);
@@ -84,25 +82,16 @@ void Worker::screen(const std::filesystem::path& path, Screened done) {
   });
 }
 
-// The queue of the driver is bounded; a completion must get through all the same.
-void Worker::deliver(Event event) {
-  while (!ending_ && !post_(event)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-}
-
-void Worker::run(const StartReduce& action) {
+ReduceRequest Worker::request_of(const StartReduce& action) const {
   const Version version = action.plan.input_version + 1;
-  const auto fail = [&](Error why) {
-    why = within("publish version " + std::to_string(version), std::move(why));
-    log_.error(why);
-    deliver(ReduceFailed{version, std::move(why)});
-  };
   ReduceRequest request;
   request.current = blobs_.model_path(action.current.file);
   request.rebuild_models = action.plan.rebuild_models;
   request.buffers =
       action.plan.unweighted_buffers ? BufferRule::unweighted_truncated : BufferRule::weighted;
+  request.keep = action.plan.keep;
+  request.step = action.plan.step;
+  request.control_weight = action.plan.control_weight;
   request.threads = options_.reduce_threads;
   request.metadata["fedqueue.version"] = std::to_string(version);
   for (const ReduceInput& input : action.plan.updates) {
@@ -114,22 +103,58 @@ void Worker::run(const StartReduce& action) {
     }
     request.updates.push_back(std::move(update));
   }
-  const std::string file = BlobStore::model_file(version);
-  request.output = blobs_.model_path(file + ".new");
+  request.output = blobs_.model_path(BlobStore::model_file(version) + ".new");
+  if (!request.step.has_state()) return request;
+  request.state_output = blobs_.model_path(BlobStore::state_file(version) + ".new");
+  if (action.plan.state && action.plan.state->version == action.plan.input_version) {
+    request.state_input = blobs_.model_path(action.plan.state->file);
+  }
+  return request;
+}
+
+Status Worker::publish(const std::vector<std::string>& files) const {
+  for (const std::string& file : files) {
+    std::error_code renamed;
+    std::filesystem::rename(blobs_.model_path(file + ".new"), blobs_.model_path(file), renamed);
+    if (renamed) return storage_error("rename '" + file + ".new'", renamed.value());
+  }
+  return sync_directory(blobs_.models());
+}
+
+void Worker::run(const StartReduce& action) {
+  const Version version = action.plan.input_version + 1;
+  const auto fail = [&](Error why) {
+    why = within("publish version " + std::to_string(version), std::move(why));
+    log_.error(why);
+    complete_(ReduceFailed{version, std::move(why)});
+  };
+  const ReduceRequest request = request_of(action);
   const auto started = std::chrono::steady_clock::now();
   const Result<ReduceResult> result = reduce(request);
   if (!result) return fail(result.error());
   // The same inputs make the same bytes, so doing this twice changes nothing.
-  std::error_code renamed;
-  std::filesystem::rename(request.output, blobs_.model_path(file), renamed);
-  if (renamed) return fail(storage_error("rename the model '" + file + "'", renamed.value()));
-  if (Status synced = sync_directory(blobs_.models()); !synced) return fail(synced.error());
+  ReduceFinished finished;
+  finished.model = {version, BlobStore::model_file(version), result->sha256, result->bytes};
+  finished.step_norm = result->step_norm;
+  std::vector<std::string> files = {finished.model.file};
+  if (result->state) {
+    finished.state = ServerState{version, BlobStore::state_file(version), result->state->sha256,
+                                 result->state->bytes};
+    files.push_back(finished.state->file);
+    if (result->state->began && action.plan.state) {
+      log_.warning("the server optimiser begins anew",
+                   {{"version", version},
+                    {"optimizer", server_optimizer_name(request.step.optimizer)},
+                    {"left_alone", action.plan.state->file}});
+    }
+  }
+  if (Status published = publish(files); !published) return fail(published.error());
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;
   log_.info("model reduced", {{"version", version},
                               {"updates", request.updates.size()},
                               {"bytes", result->bytes},
                               {"seconds", seconds.count()}});
-  deliver(ReduceFinished{{version, file, result->sha256, result->bytes}, result->step_norm});
+  complete_(std::move(finished));
 }
 
 void Worker::run(const LinkLatest& action) { report(blobs_.link_latest(action.model.file)); }

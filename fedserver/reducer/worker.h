@@ -1,6 +1,10 @@
 // Does what the engine asks of the disk, on threads of its own: reductions, the `latest` link, the
 // removal of files, and the screening of updates.
 //
+// The state of a server optimiser lies beside the model of its version: state-NNNN.safetensors. A
+// state that is not of the version a reduction starts from (the optimiser was off for a while) is
+// left alone, and a new one begins.
+//
 // Promises: actions are done one at a time, in the order in which they were given, and each may be
 // done again after a restart with the same result; every StartReduce ends in one ReduceFinished or
 // ReduceFailed; a screening that fails is the update's fault, never the server's.
@@ -9,7 +13,6 @@
 // server finds again.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -18,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "aggregation/reduce/reduce.h"
 #include "core/base/log.h"
 #include "core/tensor/manifest.h"
 #include "fedserver/blobs/blobs.h"
@@ -33,9 +37,8 @@ struct WorkerOptions {
 
 class Worker : public Effects {
  public:
-  // `post` hands a completion to the driver; it returns false while the driver's queue is full.
-  Worker(BlobStore& blobs, WorkerOptions options, std::function<bool(Event)> post, Log log);
-  ~Worker() override;
+  // `complete` hands a completion to the driver, which takes it at once.
+  Worker(BlobStore& blobs, WorkerOptions options, std::function<void(Event)> complete, Log log);
 
   void perform(const Action& action) override;
 
@@ -69,15 +72,16 @@ class Worker : public Effects {
   void run(const RemoveModel& action);
   void run(const RemoveState& action);
   void report(const Status& status) const;
-  void deliver(Event event);
+  [[nodiscard]] ReduceRequest request_of(const StartReduce& action) const;
+  // The reduced files of these names, written as NAME.new, get their names.
+  Status publish(const std::vector<std::string>& files) const;
 
   BlobStore& blobs_;
   WorkerOptions options_;
-  std::function<bool(Event)> post_;
+  std::function<void(Event)> complete_;
   Log log_;
   std::mutex model_mutex_;
   std::shared_ptr<const tensor::Manifest> model_;  // guarded by model_mutex_
-  std::atomic<bool> ending_{false};
   Pool actions_;
   Pool screenings_;
 };
