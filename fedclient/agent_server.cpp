@@ -23,7 +23,7 @@ Result<int> LinkAgentServer::deliver(const std::filesystem::path& job_directory)
     Result<std::optional<UpdateAnswer>> known = link_.update_answer(snapshot.id);
     if (!known && may_pass(known.error().code)) return known.error();
     if (known && *known) {  // the job sent it and could not tidy up any more
-      remove_snapshot(snapshot);
+      settle_snapshot(snapshot, (*known)->disposition);
       continue;
     }
     Result<UpdateAnswer> answer = link_.upload_update(
@@ -40,7 +40,7 @@ Result<int> LinkAgentServer::deliver(const std::filesystem::path& job_directory)
       log_.warning("the server does not want what a job left",
                    {{"update", snapshot.id}, {"cause", answer.error().message}});
     }
-    remove_snapshot(snapshot);
+    settle_snapshot(snapshot, answer ? answer->disposition : Disposition::rejected);
   }
   return sent;
 }

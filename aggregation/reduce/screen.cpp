@@ -75,6 +75,7 @@ Result<ScreenReport> screen_update(const std::filesystem::path& update,
     if (!is_float(tensor.dtype)) continue;
     const Result<double> part = squares_of(*reader, tensor, piece);
     if (!part) return part.error();
+    if (is_control(tensor)) continue;
     squares = std::min(squares + *part, std::numeric_limits<double>::max());
   }
   report.norm = std::sqrt(squares);

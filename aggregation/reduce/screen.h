@@ -15,7 +15,9 @@
 namespace fedqueue {
 
 struct ScreenLimits {
-  double norm_max = 0;  // Euclidean length of all float tensors together; 0: no limit
+  // Euclidean length of all float tensors together, without control variates, which are no part of
+  // the model; 0: no limit.
+  double norm_max = 0;
 };
 
 struct ScreenReport {

@@ -35,6 +35,13 @@ bool has_controls(const Manifest& model) {
 Result<Manifest> with_controls(const Manifest& model) { return rearranged(model, true); }
 Result<Manifest> without_controls(const Manifest& model) { return rearranged(model, false); }
 
+Result<Manifest> controls_of(const Manifest& model) {
+  Result<Manifest> with = with_controls(model);
+  if (!with) return with;
+  std::erase_if(with->tensors, [](const TensorInfo& tensor) { return !is_control(tensor); });
+  return lay_out(std::move(with->tensors));
+}
+
 Result<WrittenFile> copy_tensors(const Reader& from, const Manifest& layout,
                                  const std::filesystem::path& to) {
   Result<Writer> writer = Writer::create(to, layout);

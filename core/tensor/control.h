@@ -24,6 +24,9 @@ namespace fedqueue::tensor {
 [[nodiscard]] Result<Manifest> with_controls(const Manifest& model);
 [[nodiscard]] Result<Manifest> without_controls(const Manifest& model);
 
+// The control variates of such a model alone, whether it has them or not: f32 throughout.
+[[nodiscard]] Result<Manifest> controls_of(const Manifest& model);
+
 // Writes the tensors of `layout` to a file, copied by name and zero where `from` has none of that
 // name, in pieces and durably. REQUIRES: tensors of one name have the same type and shape.
 Result<WrittenFile> copy_tensors(const Reader& from, const Manifest& layout,

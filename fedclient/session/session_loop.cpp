@@ -145,6 +145,7 @@ class Loop {
     Snapshot snapshot;
     snapshot.id = session_.update_id();
     snapshot.token = session_.token();
+    snapshot.controls = trainer_.controls();
     return snapshot;
   }
 
@@ -162,7 +163,7 @@ class Loop {
                                   {"reason", answer->reason},
                                   {"steps", snapshot_.metadata.steps_run},
                                   {"next", to_text(answer->next.kind)}});
-    remove_snapshot(snapshot_);
+    settle_snapshot(snapshot_, answer->disposition);
     std::lock_guard lock(mutex_);
     session_.uploaded(*answer, steady_instant());
   }

@@ -39,6 +39,8 @@ class LocalTrainer {
   // asked for are fine; none at all means that there is no file.
   virtual Result<UpdateMetadata> train(const Segment& segment, TrainControl& control,
                                        const std::filesystem::path& update) = 0;
+  // Where an update's control variates belong once the server took it; empty: it has none.
+  [[nodiscard]] virtual std::filesystem::path controls() const { return {}; }
 };
 
 struct SessionLoopSettings {

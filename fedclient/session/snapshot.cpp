@@ -31,6 +31,10 @@ Result<Snapshot> read_note(const std::filesystem::path& note) {
   const nlohmann::json document = nlohmann::json::parse(*text, nullptr, false);
   const auto token = document.find("job_token");
   if (token != document.end() && token->is_string()) snapshot.token = token->get<std::string>();
+  const auto controls = document.find("controls");
+  if (controls != document.end() && controls->is_string()) {
+    snapshot.controls = controls->get<std::string>();
+  }
   return snapshot;
 }
 
@@ -50,6 +54,7 @@ Result<std::filesystem::path> snapshot_file(const std::filesystem::path& job_dir
 Status write_snapshot_note(const Snapshot& snapshot) {
   nlohmann::json note = snapshot.metadata;
   note["job_token"] = snapshot.token;
+  if (!snapshot.controls.empty()) note["controls"] = snapshot.controls.string();
   return write_file_atomic(note_of(snapshot), note.dump() + "\n", 0600);
 }
 
@@ -78,6 +83,18 @@ void remove_snapshot(const Snapshot& snapshot) {
   // The note first: without it the rest does not count.
   std::filesystem::remove(note_of(snapshot), ignored);
   std::filesystem::remove(snapshot.update, ignored);
+}
+
+void settle_snapshot(const Snapshot& snapshot, Disposition disposition) {
+  if (disposition != Disposition::rejected && !snapshot.controls.empty()) {
+    const std::filesystem::path pending = snapshot.controls / "pending";
+    std::error_code failed;
+    std::filesystem::create_directories(pending, failed);
+    // Moved before the note goes: a kill in between only leaves the note, which then means nothing.
+    std::filesystem::rename(snapshot.update, pending / snapshot.update.filename(), failed);
+    if (!failed) (void)sync_directory(pending);
+  }
+  remove_snapshot(snapshot);
 }
 
 }  // namespace fedqueue

@@ -7,6 +7,10 @@
 // The agent gives JOB_DIRECTORY to the job as FEDQUEUE_JOB_DIRECTORY. A snapshot without its note
 // is unfinished and ignored. The note holds the job's token and is readable by its owner alone.
 //
+// An update with control variates (SCAFFOLD) is not deleted when the server took it: it moves to
+// the facility's CONTROLS/pending, from which the next job adds its differences to the facility's
+// own control variates (fedclient/trainer/control_variates.h). The note says where that is.
+//
 // Thread safety: the functions may be called from any thread on distinct updates.
 #pragma once
 
@@ -27,6 +31,7 @@ struct Snapshot {
   std::filesystem::path update;  // the safetensors file
   UpdateMetadata metadata;
   std::string token;
+  std::filesystem::path controls;  // the facility's folder of control variates; empty: none
 };
 
 // Where the update's file belongs; the directory is made.
@@ -41,5 +46,7 @@ Status write_snapshot_note(const Snapshot& snapshot);
 
 // After the server's answer. Nothing happens if they are gone already.
 void remove_snapshot(const Snapshot& snapshot);
+// The same after an answer that says whether the update counts, now or in a later round.
+void settle_snapshot(const Snapshot& snapshot, Disposition disposition);
 
 }  // namespace fedqueue

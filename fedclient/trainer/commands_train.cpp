@@ -199,6 +199,12 @@ std::filesystem::path job_directory(const Settings& settings, const Environment&
   return settings.path("work_directory") / ("job-" + job);
 }
 
+// All jobs of a facility for one run share it; agents have a folder for each run and facility.
+std::filesystem::path controls_directory(const std::filesystem::path& job_directory,
+                                         const RunId& run) {
+  return std::filesystem::absolute(job_directory).parent_path() / ("controls-" + run.str());
+}
+
 // Rank 0 alone speaks to the server.
 Result<int> lead(const Settings& settings, Rank& rank) {
   const Environment environment = process_variables();
@@ -212,6 +218,7 @@ Result<int> lead(const Settings& settings, Rank& rank) {
   options.facility = FacilityId(connection->name);
   options.plan_key = environment("FEDQUEUE_PLAN_KEY").value_or("");
   options.job_directory = job_directory(settings, environment, options.record.attempt);
+  options.controls_directory = controls_directory(options.job_directory, connection->link.run);
   options.reserve_s = settings.real("reserve");
   options.training = trainer_options(settings, {}).training;
   options.interrupted = stop_signal_seen;

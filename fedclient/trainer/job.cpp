@@ -40,7 +40,11 @@ class SegmentTrainer final : public LocalTrainer {
     if (!settings) return settings.error();
     settings->seed = seed_for_attempt(settings->seed, options_.facility, options_.record.attempt);
     if (Status configured = trainer_.configure(*settings); !configured) return configured;
-    return trainer_.load(model);
+    return trainer_.load(model, options_.controls_directory);
+  }
+
+  std::filesystem::path controls() const override {
+    return trainer_.has_controls() ? options_.controls_directory : std::filesystem::path();
   }
 
   Result<UpdateMetadata> train(const Segment& segment, TrainControl& control,
@@ -96,7 +100,8 @@ class SegmentTrainer final : public LocalTrainer {
   // The file is replaced before its note: a kill between the two leaves a note that counts a few
   // steps less than the file holds, which is better than no note.
   void keep(const SegmentResult& so_far, const std::filesystem::path& update) {
-    Snapshot snapshot{UpdateId(update.stem().string()), update, metadata(so_far), token_};
+    Snapshot snapshot{UpdateId(update.stem().string()), update, metadata(so_far), token_,
+                      controls()};
     Status kept = trainer_.write_update(update);
     if (kept) kept = write_snapshot_note(snapshot);
     if (!kept) log_.warning("no snapshot", {{"cause", kept.error().message}});
@@ -194,7 +199,7 @@ void send_leftovers(SessionServer& server, const JobOptions& options, const Log&
       log.info("sent what an earlier launch left", {{"update", snapshot.id},
                                                     {"disposition", to_text(answer->disposition)},
                                                     {"reason", answer->reason}});
-      remove_snapshot(snapshot);
+      settle_snapshot(snapshot, answer->disposition);
     } else if (judged_worthless(answer.error().code)) {
       log.warning("the server will not take what an earlier launch left",
                   {{"update", snapshot.id}, {"cause", answer.error().message}});

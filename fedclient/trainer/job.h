@@ -28,6 +28,8 @@ struct JobOptions {
   JobRecord record;
   std::string plan_key;  // of the agent's plan; empty if a person submitted the job
   std::filesystem::path job_directory;
+  // Of the facility for this run, beside the jobs' directories, so that it outlives them.
+  std::filesystem::path controls_directory;
   double reserve_s = 30;                     // kept free before the allocation ends
   TrainingSettings training;                 // where the run itself says nothing
   std::function<std::string()> interrupted;  // non-empty: finish, for this reason

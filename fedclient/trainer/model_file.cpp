@@ -17,7 +17,10 @@ Result<std::vector<std::byte>> read_state(const std::filesystem::path& path,
                                           const tensor::Manifest& expected) {
   Result<tensor::Reader> reader = tensor::Reader::open(path);
   if (!reader) return reader.error();
-  const std::vector<std::string> different = tensor::differences(expected, reader->manifest());
+  tensor::Manifest model = reader->manifest();
+  // Control variates travel with the model but are no part of the network.
+  std::erase_if(model.tensors, tensor::is_control);
+  const std::vector<std::string> different = tensor::differences(expected, model);
   if (!different.empty()) {
     return Error{Code::model_mismatch,
                  "load model " + path.string() +
@@ -25,9 +28,9 @@ Result<std::vector<std::byte>> read_state(const std::filesystem::path& path,
                  "Train with the model the run was started with (--model)."};
   }
   std::vector<std::byte> state(expected.data_bytes);
-  const auto index = reader->manifest().index();
+  const auto index = model.index();
   for (const tensor::TensorInfo& info : expected.tensors) {
-    const tensor::TensorInfo& source = reader->manifest().tensors[index.at(info.name)];
+    const tensor::TensorInfo& source = model.tensors[index.at(info.name)];
     const std::span<std::byte> target(state.data() + info.begin, info.bytes());
     if (Status status = reader->read_tensor(source, target); !status) return status.error();
   }

@@ -23,8 +23,8 @@ namespace fedqueue {
 // What a model file says about itself, without its data.
 Result<tensor::Manifest> read_manifest(const std::filesystem::path& path);
 
-// The data in the order of `expected`. Code::model_mismatch names tensors that are missing, extra,
-// reshaped or retyped.
+// The data in the order of `expected`, without control variates. Code::model_mismatch names tensors
+// that are missing, extra, reshaped or retyped.
 Result<std::vector<std::byte>> read_state(const std::filesystem::path& path,
                                           const tensor::Manifest& expected);
 

@@ -10,6 +10,7 @@
 #include <exception>
 #include <utility>
 
+#include "core/tensor/control.h"
 #include "fedclient/trainer/models.h"
 
 namespace fedqueue {
@@ -49,7 +50,7 @@ struct Network::Impl {
   std::shared_ptr<Model> model;
   std::map<std::string, torch::Tensor> named;  // parameters and buffers, living in the model
   tensor::Manifest manifest;
-  torch::Tensor parameters, gradients, momentum, decays, anchor;
+  torch::Tensor parameters, gradients, momentum, decays, anchor, correction;
   std::int64_t count = 0;  // parameters; `gradients` has kTail more
 
   void flatten();
@@ -197,6 +198,21 @@ void Network::reset_momentum() { impl_->momentum.zero_(); }
 
 void Network::set_anchor() { impl_->anchor = impl_->parameters.clone(); }
 
+Status Network::set_correction(const tensor::Manifest& layout, std::span<const float> values) {
+  return guarded("take over control variates", [&]() -> Status {
+    const auto index = layout.index();
+    torch::Tensor host = torch::zeros({impl_->count}, torch::kFloat);
+    auto* out = host.data_ptr<float>();
+    for (const auto& item : impl_->model->named_parameters()) {
+      const tensor::TensorInfo& info = layout.tensors[index.at(tensor::control_name(item.key()))];
+      std::memcpy(out, values.data() + info.begin / sizeof(float), info.bytes());
+      out += info.elements();
+    }
+    impl_->correction = host.to(impl_->device);
+    return {};
+  });
+}
+
 Status Network::accumulate(const Dataset& dataset, std::span<const std::int64_t> indices,
                            std::int64_t global_batch, bool wish_to_stop) {
   FEDQUEUE_ASSERT(dataset.rows == impl_->spec.rows && dataset.columns == impl_->spec.columns &&
@@ -248,6 +264,7 @@ Status Network::apply(const SgdStep& step) {
     if (step.proximal != 0 && impl_->anchor.defined()) {
       gradient.add_(impl_->parameters - impl_->anchor, step.proximal);
     }
+    if (step.correct) gradient.add_(impl_->correction);
     if (step.momentum != 0) {
       gradient = impl_->momentum.mul_(step.momentum).add_(gradient);
     }

@@ -72,6 +72,7 @@ struct SgdStep {
   double momentum = 0;
   double weight_decay = 0;  // on weights of two or more dimensions
   double proximal = 0;      // FedProx: adds proximal × (w − w at the segment's start)
+  bool correct = false;     // SCAFFOLD: adds what set_correction() was given
 };
 
 struct EvaluationTotals {
@@ -100,6 +101,8 @@ class Network {
   void reset_momentum();
   // Makes the present parameters the anchor of the proximal term.
   void set_anchor();
+  // What SCAFFOLD adds to each gradient, for every parameter, laid out by controls_of(manifest()).
+  Status set_correction(const tensor::Manifest& layout, std::span<const float> values);
 
   // Forward and backward over these samples, which may be none.
   Status accumulate(const Dataset& dataset, std::span<const std::int64_t> indices,

@@ -11,6 +11,7 @@
 
 #include "fedclient/collective/watchdog.h"
 #include "fedclient/data/sampler.h"
+#include "fedclient/trainer/control_variates.h"
 #include "fedclient/trainer/model_file.h"
 #include "fedclient/trainer/network.h"
 
@@ -36,6 +37,7 @@ struct Announcement {
   std::int64_t local_steps = 0;
   double learning_rate = 0;
   TrainingSettings training;
+  std::int32_t controls = 0;  // 1: a correction follows the model
 };
 static_assert(std::is_trivially_copyable_v<Announcement>);
 
@@ -103,7 +105,8 @@ struct Trainer::Impl {
   Status check_dataset(const NetworkSpec& spec) const;
   Result<SegmentResult> segment(const Announcement& order, const StopCheck& stop,
                                 const SnapshotHook& snapshot);
-  Status prepare(const NetworkSpec& spec);
+  Status prepare(const NetworkSpec& spec, bool with_controls);
+  Status share_correction();
   Status all_steps(const Announcement& order, const StopCheck& stop, const SnapshotHook& snapshot,
                    SegmentResult& result, std::vector<double>& step_seconds);
   Status share_model();
@@ -122,6 +125,9 @@ struct Trainer::Impl {
   std::unique_ptr<Network> network;
   std::map<std::string, std::string> metadata;  // of the base
   std::vector<std::byte> base;
+  std::optional<ControlVariates> controls;  // of the base, on rank 0
+  bool correct = false;                     // this segment is trained with control variates
+  double learning_rate_sum = 0;             // of the segment
   std::int64_t steps_in_job = 0;
   bool usable = true;
   Clock::time_point reported_at{};
@@ -200,8 +206,10 @@ Result<BatchTotals> Trainer::Impl::step(double learning_rate, bool wish_to_stop)
   sgd.momentum = training.momentum;
   sgd.weight_decay = training.weight_decay;
   sgd.proximal = training.proximal;
+  sgd.correct = correct;
   if (Status status = network->apply(sgd); !status) return status.error();
   ++steps_in_job;
+  learning_rate_sum += sgd.learning_rate;
   return totals;
 }
 
@@ -251,7 +259,7 @@ void Trainer::Impl::report(const SegmentResult& so_far, double step_seconds,
 }
 
 // Every rank ends with the architecture and the base, or all with an error.
-Status Trainer::Impl::prepare(const NetworkSpec& spec) {
+Status Trainer::Impl::prepare(const NetworkSpec& spec, bool with_controls) {
   // A rank that cannot build the model must not leave the others waiting for it.
   const Status built = build(spec);
   const Result<std::int64_t> all_built = collective.minimum(built ? 1 : 0);
@@ -263,7 +271,21 @@ Status Trainer::Impl::prepare(const NetworkSpec& spec) {
   }
   if (Status status = share_model(); !status) return status;
   if (training.proximal != 0) network->set_anchor();
-  return {};
+  correct = with_controls;
+  learning_rate_sum = 0;
+  return correct ? share_correction() : Status();
+}
+
+// Every rank ends with rank 0's c − c_k.
+Status Trainer::Impl::share_correction() {
+  const Result<tensor::Manifest> layout = tensor::controls_of(network->manifest());
+  if (!layout) return layout.error();
+  std::vector<float> correction(layout->data_bytes / sizeof(float));
+  if (collective.rank() == 0) correction = controls->correction();
+  if (Status status = collective.broadcast(correction.data(), layout->data_bytes, 0); !status) {
+    return status;
+  }
+  return network->set_correction(*layout, correction);
 }
 
 Status Trainer::Impl::all_steps(const Announcement& order, const StopCheck& stop,
@@ -306,7 +328,9 @@ Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const St
     Watchdog& watchdog;
     ~Rest() { watchdog.rest(); }
   } rest{watchdog};
-  if (Status status = prepare(spec_of(order)); !status) return status.error();
+  if (Status status = prepare(spec_of(order), order.controls != 0); !status) {
+    return status.error();
+  }
   SegmentResult result;
   std::vector<double> step_seconds;
   if (Status status = all_steps(order, stop, snapshot, result, step_seconds); !status) {
@@ -341,18 +365,29 @@ Status Trainer::configure(const TrainingSettings& training) {
   return {};
 }
 
-Status Trainer::load(const std::filesystem::path& model_file) {
-  Result<tensor::Manifest> manifest = read_manifest(model_file);
-  if (!manifest) return manifest.error();
-  Result<NetworkSpec> spec = spec_from_metadata(manifest->metadata);
+Status Trainer::load(const std::filesystem::path& model_file,
+                     const std::filesystem::path& controls_directory) {
+  const Result<tensor::Reader> reader = tensor::Reader::open(model_file);
+  if (!reader) return reader.error();
+  const tensor::Manifest& manifest = reader->manifest();
+  Result<NetworkSpec> spec = spec_from_metadata(manifest.metadata);
   if (!spec) return spec.error();
   if (Status status = impl_->build(*spec); !status) return status;
   Result<std::vector<std::byte>> base = read_state(model_file, impl_->network->manifest());
   if (!base) return base.error();
+  std::optional<ControlVariates> controls;
+  if (tensor::has_controls(manifest)) {
+    Result<ControlVariates> loaded = ControlVariates::load(*reader, controls_directory);
+    if (!loaded) return loaded.error();
+    controls = std::move(*loaded);
+  }
   impl_->base = std::move(*base);
-  impl_->metadata = manifest->metadata;
+  impl_->controls = std::move(controls);
+  impl_->metadata = manifest.metadata;
   return {};
 }
+
+bool Trainer::has_controls() const { return impl_->controls.has_value(); }
 
 bool Trainer::usable() const { return impl_->usable; }
 
@@ -375,8 +410,18 @@ Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& s
     if (Status status = load(order.model_file); !status) return status.error();
   }
   FEDQUEUE_ASSERT(impl_->network && !impl_->base.empty());
+  if (impl_->controls && impl_->training.momentum != 0) {
+    return Error{
+        Code::usage,
+        "train with control variates: they are estimated from the steps of plain SGD, and "
+        "momentum is " +
+            std::to_string(impl_->training.momentum),
+        "Set training.momentum = 0 in the run's configuration (a server optimiser can have "
+        "momentum all the same)."};
+  }
 
   Announcement announcement = announce(impl_->network->spec(), order, impl_->training);
+  announcement.controls = impl_->controls ? 1 : 0;
   if (Status status = impl_->collective.broadcast_patiently(&announcement, sizeof announcement, 0);
       !status) {
     return status.error();
@@ -394,7 +439,11 @@ Status Trainer::write_update(const std::filesystem::path& path) {
   }
   tensor::Manifest layout = impl_->network->manifest();
   layout.metadata = impl_->metadata;
-  return write_state(path, layout, *state);
+  if (!impl_->controls) return write_state(path, layout, *state);
+  const Result<ControlVariates::Update> update =
+      impl_->controls->attach(layout, *state, impl_->learning_rate_sum);
+  if (!update) return update.error();
+  return write_state(path, update->layout, update->bytes);
 }
 
 Status Trainer::write_model(const std::filesystem::path& path) {

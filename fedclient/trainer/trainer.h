@@ -88,8 +88,12 @@ class Trainer {
   Status configure(const TrainingSettings& training);
 
   // Rank 0: takes over a model for the next segment; the file is not needed afterwards. On failure
-  // the trainer is as it was.
-  Status load(const std::filesystem::path& model_file);
+  // the trainer is as it was. A model with control variates is trained with them; the facility's
+  // own are in `controls_directory`, and all zero without one.
+  Status load(const std::filesystem::path& model_file,
+              const std::filesystem::path& controls_directory = {});
+  // Whether the model at hand has control variates.
+  [[nodiscard]] bool has_controls() const;
 
   // Rank 0. REQUIRES: a model, in the order or by load(). Zero steps are run when the stop check
   // says so at once. After a failure usable() tells whether another segment can follow.
@@ -100,7 +104,8 @@ class Trainer {
   // must be aborted. A loss that is not finite is no such failure.
   [[nodiscard]] bool usable() const;
 
-  // Rank 0, after run() or within its snapshot hook: the difference to the base.
+  // Rank 0, after run() or within its snapshot hook: the difference to the base, and what becomes
+  // of the facility's control variates.
   Status write_update(const std::filesystem::path& path);
   // Rank 0, likewise: the model itself.
   Status write_model(const std::filesystem::path& path);

@@ -27,6 +27,11 @@ namespace fedqueue {
 [[nodiscard]] ArgumentSpec directory_argument();
 [[nodiscard]] std::filesystem::path settings_file(const std::vector<std::string>& arguments);
 
+// Replaces `to` by a copy that is on the disk.
+Status copy_durably(const std::filesystem::path& from, const std::filesystem::path& to);
+// Whether the run's models carry control variates (SCAFFOLD).
+[[nodiscard]] bool keeps_control_variates(const EngineConfig& config);
+
 // A connection to the server of this run directory as its operator; network_refused when it is not
 // running.
 [[nodiscard]] Result<std::unique_ptr<Link>> operator_link(const RunDirectory& directory);

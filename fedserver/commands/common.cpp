@@ -1,3 +1,7 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <system_error>
 
 #include "core/base/file.h"
@@ -16,6 +20,21 @@ ArgumentSpec directory_argument() {
 std::filesystem::path settings_file(const std::vector<std::string>& arguments) {
   const std::filesystem::path root = arguments.empty() ? "." : arguments.front();
   return RunDirectory{root}.config();
+}
+
+Status copy_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+  std::error_code failed;
+  std::filesystem::copy_file(from, to, std::filesystem::copy_options::overwrite_existing, failed);
+  if (failed) return storage_error("copy '" + from.string() + "'", failed.value());
+  const Result<FileDescriptor> copy = open_file(to, O_RDONLY);
+  if (!copy) return copy.error();
+  if (::fsync(copy->get()) != 0) return storage_error("sync '" + to.string() + "'", errno);
+  return {};
+}
+
+bool keeps_control_variates(const EngineConfig& config) {
+  const auto setting = config.training.find("control_variates");
+  return setting != config.training.end() && setting->second == "true";
 }
 
 Result<std::unique_ptr<Link>> operator_link(const RunDirectory& directory) {

@@ -1,12 +1,11 @@
 // fedserver init: a run directory with its settings, its CA, its server certificate, the operator's
 // kit and the initial model.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <iostream>
 
 #include "core/base/file.h"
-#include "core/tensor/file.h"
+#include "core/tensor/control.h"
 #include "fedserver/blobs/blobs.h"
 #include "fedserver/certificates/commands.h"
 #include "fedserver/commands/commands.h"
@@ -34,19 +33,29 @@ std::string config_text(const Settings& settings, const std::string& run) {
   return text;
 }
 
-Status copy_initial(const std::filesystem::path& from, const std::filesystem::path& to) {
+// The initial model as version 0, with control variates of zero if the run keeps any.
+Status copy_initial(const std::filesystem::path& from, const std::filesystem::path& to,
+                    bool control_variates) {
   const Result<tensor::Reader> model = tensor::Reader::open(from);
   if (!model) return within("read the initial model", model.error());
+  if (tensor::has_controls(model->manifest())) {
+    return Error{Code::model_mismatch,
+                 "take '" + from.string() +
+                     "' as the initial model: it carries the control variates of another run",
+                 "Write it without them: fedserver export DIR -o initial.safetensors."};
+  }
   std::error_code failed;
   std::filesystem::create_directories(to.parent_path(), failed);
   if (failed) return storage_error("create '" + to.parent_path().string() + "'", failed.value());
   const std::filesystem::path temporary = to.string() + ".new";
-  std::filesystem::copy_file(from, temporary, std::filesystem::copy_options::overwrite_existing,
-                             failed);
-  if (failed) return storage_error("copy the initial model", failed.value());
-  const Result<FileDescriptor> copy = open_file(temporary, O_RDONLY);
-  if (!copy) return copy.error();
-  if (::fsync(copy->get()) != 0) return storage_error("sync the initial model", errno);
+  if (control_variates) {
+    const Result<tensor::Manifest> layout = tensor::with_controls(model->manifest());
+    if (!layout) return within("add control variates to the initial model", layout.error());
+    const Result<tensor::WrittenFile> copied = tensor::copy_tensors(*model, *layout, temporary);
+    if (!copied) return within("copy the initial model", copied.error());
+  } else if (Status copied = copy_durably(from, temporary); !copied) {
+    return within("copy the initial model", copied.error());
+  }
   std::filesystem::rename(temporary, to, failed);
   if (failed) return storage_error("rename the initial model", failed.value());
   return sync_directory(to.parent_path());
@@ -81,7 +90,11 @@ Result<int> run_init(const Settings& settings) {
   const Result<EngineConfig> config = engine_config(settings);
   if (!config) return config.error();
   const std::filesystem::path model = directory.server() / "models" / BlobStore::model_file(0);
-  if (Status copied = copy_initial(settings.path("initial"), model); !copied) return copied.error();
+  if (Status copied =
+          copy_initial(settings.path("initial"), model, keeps_control_variates(*config));
+      !copied) {
+    return copied.error();
+  }
 
   const std::vector<std::string> hosts = host_names(settings);
   const std::string url = settings.has("url")

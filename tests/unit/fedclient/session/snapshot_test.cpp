@@ -73,5 +73,22 @@ TEST_F(SnapshotTest, IsGoneAfterRemoval) {
   remove_snapshot(snapshot);
 }
 
+TEST_F(SnapshotTest, WhatTheServerTookWaitsForTheControlVariatesWhoeverSentIt) {
+  Snapshot snapshot = left("site-a.10001.0.1");
+  snapshot.controls = directory_ / "controls-mnist";
+  ASSERT_TRUE(write_snapshot_note(snapshot));
+  const std::vector<Snapshot> found = list_snapshots(directory_);  // as the agent finds it
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].controls, snapshot.controls);
+  settle_snapshot(found[0], Disposition::counted);
+  EXPECT_TRUE(list_snapshots(directory_).empty());
+  EXPECT_EQ(*read_file(snapshot.controls / "pending" / "site-a.10001.0.1.safetensors"), "tensors");
+
+  const Snapshot plain = left("site-a.10001.0.2");
+  ASSERT_TRUE(write_snapshot_note(plain));
+  settle_snapshot(plain, Disposition::counted);
+  EXPECT_FALSE(std::filesystem::exists(plain.update)) << "without control variates it just goes";
+}
+
 }  // namespace
 }  // namespace fedqueue

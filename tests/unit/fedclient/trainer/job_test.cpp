@@ -7,6 +7,7 @@
 
 #include "core/base/file.h"
 #include "fedclient/session/snapshot.h"
+#include "fedclient/trainer/control_variates.h"
 #include "fixture.h"
 
 namespace fedqueue {
@@ -151,6 +152,28 @@ TEST_F(JobTest, WhileTrainingASnapshotLiesReadyForTheAgent) {
   EXPECT_EQ(snapshots[0].id.str(), "site-a.42.1.1");
   EXPECT_EQ(snapshots[0].metadata.steps_run, 6);
   EXPECT_EQ(snapshots[0].token, "token");
+}
+
+// Two jobs of a facility: the second starts from what the first one's update said.
+TEST_F(JobTest, ControlVariatesOutliveTheJob) {
+  const tensor::Reader plain = *tensor::Reader::open(server_.model);
+  const std::filesystem::path controlled = directory_ / "controlled.safetensors";
+  ASSERT_TRUE(tensor::copy_tensors(plain, *tensor::with_controls(plain.manifest()), controlled));
+  server_.model = controlled;
+  server_.answer.training["momentum"] = "0";
+  options_.controls_directory = directory_ / "controls-mnist";
+  EXPECT_EQ(run(), 0);
+  const tensor::Manifest layout = *tensor::controls_of(plain.manifest());
+  const auto first = load_own_controls(options_.controls_directory, layout);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_THAT(*first, ::testing::Contains(::testing::Ne(0)));
+
+  options_.record.attempt = AttemptId("43.0");
+  options_.job_directory = directory_ / "job-43";
+  server_.refuse = Error{Code::identity, "the certificate is for something else", ""};
+  EXPECT_NE(run(), 0);
+  EXPECT_EQ(*load_own_controls(options_.controls_directory, layout), *first)
+      << "an update that the server did not take leaves them as they are";
 }
 
 class LeftoverTest : public JobTest {
