@@ -106,8 +106,8 @@ Status ItemWorker::take_in(const Item& item, std::size_t first_update, std::size
   for (std::size_t t = 0; t < count; ++t) {
     const Reduction::Update& update = reduction_.updates[first_update + t];
     if (Status read = read_item(update.delta, item, 2 * t); !read) return read;
-    if (!reduction_.rebuild) continue;
-    if (Status read = read_item(update.base, item, 2 * t + 1); !read) return read;
+    if (!update.base) continue;
+    if (Status read = read_item(*update.base, item, 2 * t + 1); !read) return read;
   }
   for (const Segment& segment : reduction_.plan.segments_of(item)) {
     const TensorPlan& plan = reduction_.plan.tensors[segment.tensor];
@@ -117,7 +117,7 @@ Status ItemWorker::take_in(const Item& item, std::size_t first_update, std::size
     for (std::size_t t = 0; t < count; ++t) {
       const Reduction::Update& update = reduction_.updates[first_update + t];
       terms[t].delta = buffers_[2 * t].data() + segment.item_offset;
-      if (reduction_.rebuilds(plan)) {
+      if (reduction_.rebuilds(plan) && update.base) {
         terms[t].base = buffers_[2 * t + 1].data() + segment.item_offset;
       }
       terms[t].weight = reduction_.weight(update, plan);

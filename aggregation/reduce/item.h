@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -21,8 +22,8 @@ namespace fedqueue {
 // Everything the workers share.
 struct Reduction {
   struct Update {
-    std::size_t delta = 0;  // index into sources
-    std::size_t base = 0;   // likewise; used when rebuilding
+    std::size_t delta = 0;            // index into sources
+    std::optional<std::size_t> base;  // likewise, when rebuilding; nothing: `delta` is a model
     double weight = 0;
   };
 

@@ -76,8 +76,8 @@ Status open_sources(const ReduceRequest& request, Reduction& reduction) {
   for (const ReduceUpdate& update : request.updates) {
     const Result<std::size_t> delta = opener.open(update.update, "update");
     if (!delta) return delta.error();
-    Reduction::Update opened{.delta = *delta, .base = 0, .weight = update.weight};
-    if (request.rebuild_models) {
+    Reduction::Update opened{.delta = *delta, .base = {}, .weight = update.weight};
+    if (request.rebuild_models && !update.base.empty()) {
       const Result<std::size_t> base = opener.open(update.base, "base");
       if (!base) return base.error();
       opened.base = *base;

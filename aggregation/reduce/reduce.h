@@ -49,7 +49,9 @@ enum class BufferRule {
 
 struct ReduceUpdate {
   std::filesystem::path update;
-  std::filesystem::path base;  // the model the update was trained from; read when rebuilding
+  // The model the update was trained from, read when rebuilding; empty: the update is a whole model
+  // itself.
+  std::filesystem::path base;
   double weight = 0;
 };
 

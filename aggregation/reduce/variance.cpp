@@ -25,7 +25,7 @@ class VariancePool {
   Status take_in() {
     for (const Reduction::Update& update : reduction_.updates) {
       std::vector<const Source*> sources = {&reduction_.sources[update.delta]};
-      if (reduction_.rebuild) sources.push_back(&reduction_.sources[update.base]);
+      if (update.base) sources.push_back(&reduction_.sources[*update.base]);
       if (Status taken = take_in(sources, update.weight); !taken) return taken;
     }
     if (!reduction_.rebuild || reduction_.keep == 0) return {};

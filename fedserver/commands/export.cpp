@@ -1,53 +1,129 @@
-// fedserver export: a published model as one file, checked against the journal.
+// fedserver export: a published model, or the mean of the newest, as one file; what it is made of
+// is checked against the journal.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "aggregation/reduce/average.h"
 #include "core/base/digest.h"
 #include "core/base/file.h"
+#include "core/tensor/control.h"
 #include "fedserver/blobs/blobs.h"
 #include "fedserver/commands/commands.h"
 
 namespace fedqueue {
 namespace {
 
-// Copies through a temporary name and checks what was copied.
-Status copy_checked(const std::filesystem::path& from, const std::filesystem::path& to,
-                    const ModelRecord& model) {
-  Result<FileDescriptor> source = open_file(from, O_RDONLY);
+constexpr std::int64_t average_max = 1000;
+
+Status check_digest(const std::filesystem::path& path, const ModelRecord& model) {
+  Result<FileDescriptor> source = open_file(path, O_RDONLY);
   if (!source) return source.error();
+  Sha256 digest;
+  std::vector<std::byte> buffer(4u << 20);
+  for (;;) {
+    const ssize_t count = ::read(source->get(), buffer.data(), buffer.size());
+    if (count < 0) return storage_error("read '" + path.string() + "'", errno);
+    if (count == 0) break;
+    digest.update(std::span<const std::byte>(buffer.data(), static_cast<std::size_t>(count)));
+  }
+  if (digest.hex() == model.sha256) return {};
+  return Error{Code::storage,
+               "'" + path.string() + "' is damaged: its sha256 is " + digest.hex() +
+                   ", and the journal says " + model.sha256,
+               "Restore it from a backup, or export another version."};
+}
+
+struct Exported {
+  Version from = 0;  // the oldest version that is in it
+  Version version = 0;
+  std::string sha256;
+  std::uint64_t bytes = 0;
+};
+
+// The models of the newest `count` versions up to this one, oldest first.
+Result<std::vector<ModelRecord>> kept_models(const RunState& state, Version version,
+                                             std::int64_t count) {
+  std::vector<ModelRecord> models;
+  for (Version next = version - count + 1; next <= version; ++next) {
+    const auto found = state.models.find(next);
+    if (found != state.models.end()) {
+      models.push_back(found->second);
+      continue;
+    }
+    return Error{
+        Code::not_found,
+        "version " + std::to_string(next) + " is not there; the newest is " +
+            std::to_string(state.latest),
+        next < 0 ? "Average fewer versions." : "Old versions are removed: see models_kept."};
+  }
+  return models;
+}
+
+// One model without what only training needs, through a temporary name.
+Result<Exported> write_export(const RunDirectory& directory, const std::vector<ModelRecord>& models,
+                              const std::filesystem::path& to) {
+  std::vector<std::filesystem::path> paths;
+  for (const ModelRecord& model : models) {
+    paths.push_back(directory.server() / "models" / model.file);
+    if (Status whole = check_digest(paths.back(), model); !whole) return whole.error();
+  }
+  const Version from = models.front().version;
+  const Version version = models.back().version;
+  const std::filesystem::path mean = to.string() + ".mean";
+  struct Remove {
+    const std::filesystem::path& path;
+    ~Remove() { ::unlink(path.c_str()); }
+  } remove{mean};
+  if (models.size() > 1) {
+    const std::string versions = std::to_string(from) + "-" + std::to_string(version);
+    const Result<ReduceResult> averaged =
+        average_models(paths, {{"fedqueue.averaged_versions", versions}}, mean);
+    if (!averaged) return within("average versions " + versions, averaged.error());
+  }
+  const Result<tensor::Reader> model =
+      tensor::Reader::open(models.size() > 1 ? mean : paths.back());
+  if (!model) return model.error();
   const std::filesystem::path temporary = to.string() + ".part";
-  const auto copy = [&]() -> Status {
-    Result<FileDescriptor> target = open_file(temporary, O_WRONLY | O_CREAT | O_TRUNC, 0644);
-    if (!target) return target.error();
-    Sha256 digest;
-    std::vector<std::byte> buffer(4u << 20);
-    for (;;) {
-      const ssize_t count = ::read(source->get(), buffer.data(), buffer.size());
-      if (count < 0) return storage_error("read '" + from.string() + "'", errno);
-      if (count == 0) break;
-      const std::span<const std::byte> bytes(buffer.data(), static_cast<std::size_t>(count));
-      digest.update(bytes);
-      if (Status written = write_all(target->get(), bytes, temporary); !written) return written;
-    }
-    if (digest.hex() != model.sha256) {
-      return Error{Code::storage,
-                   "'" + from.string() + "' is damaged: its sha256 is " + digest.hex() +
-                       ", and the journal says " + model.sha256,
-                   "Restore it from a backup, or export another version."};
-    }
-    if (::fsync(target->get()) != 0)
-      return storage_error("sync '" + temporary.string() + "'", errno);
-    if (::rename(temporary.c_str(), to.c_str()) != 0) {
-      return storage_error("rename to '" + to.string() + "'", errno);
-    }
-    return sync_directory(to.parent_path());
-  };
-  Status copied = copy();
-  if (!copied) ::unlink(temporary.c_str());
-  return copied;
+  Exported exported{from, version, models.back().sha256, models.back().bytes};
+  if (models.size() > 1 || tensor::has_controls(model->manifest())) {
+    const Result<tensor::Manifest> layout = tensor::without_controls(model->manifest());
+    if (!layout) return layout.error();
+    const Result<tensor::WrittenFile> written = tensor::copy_tensors(*model, *layout, temporary);
+    if (!written) return written.error();
+    exported.sha256 = written->sha256;
+    exported.bytes = written->bytes;
+  } else if (Status copied = copy_durably(model->path(), temporary); !copied) {
+    return copied.error();
+  }
+  if (::rename(temporary.c_str(), to.c_str()) != 0) {
+    const Error error = storage_error("rename to '" + to.string() + "'", errno);
+    ::unlink(temporary.c_str());
+    return error;
+  }
+  if (Status synced = sync_directory(to.parent_path()); !synced) return synced.error();
+  return exported;
+}
+
+void print(const Settings& settings, const Exported& model, const std::filesystem::path& to) {
+  if (settings.text("format") == "json") {
+    nlohmann::json json = {{"version", model.version},
+                           {"file", to.string()},
+                           {"sha256", model.sha256},
+                           {"bytes", model.bytes}};
+    if (model.from != model.version) json["averaged_from"] = model.from;
+    std::cout << json << "\n";
+    return;
+  }
+  if (model.from == model.version) {
+    std::cout << "version " << model.version;
+  } else {
+    std::cout << "mean of versions " << model.from << " to " << model.version;
+  }
+  std::cout << " -> " << to.string() << " (" << model.bytes << " bytes, sha256 " << model.sha256
+            << ")\n";
 }
 
 Result<int> run_export(const Settings& settings) {
@@ -56,28 +132,14 @@ Result<int> run_export(const Settings& settings) {
   if (!run) return run.error();
   const RunState& state = run->engine->state();
   const Version version = settings.has("version") ? settings.integer("version") : state.latest;
-  const auto found = state.models.find(version);
-  if (found == state.models.end()) {
-    return Error{Code::not_found,
-                 "version " + std::to_string(version) + " is not there; the newest is " +
-                     std::to_string(state.latest),
-                 "Old versions are removed: see models_kept."};
-  }
-  const ModelRecord& model = found->second;
-  const std::filesystem::path from = directory.server() / "models" / model.file;
+  const Result<std::vector<ModelRecord>> models =
+      kept_models(state, version, settings.integer("average"));
+  if (!models) return models.error();
   const std::filesystem::path to =
-      settings.has("output") ? settings.path("output") : std::filesystem::path(model.file);
-  if (Status copied = copy_checked(from, to, model); !copied) return copied.error();
-  if (settings.text("format") == "json") {
-    std::cout << nlohmann::json({{"version", version},
-                                 {"file", to.string()},
-                                 {"sha256", model.sha256},
-                                 {"bytes", model.bytes}})
-              << "\n";
-  } else {
-    std::cout << "version " << version << " -> " << to.string() << " (" << model.bytes
-              << " bytes, sha256 " << model.sha256 << ")\n";
-  }
+      settings.has("output") ? settings.path("output") : std::filesystem::path(models->back().file);
+  const Result<Exported> exported = write_export(directory, *models, to);
+  if (!exported) return exported.error();
+  print(settings, *exported, to);
   return 0;
 }
 
@@ -88,7 +150,11 @@ Command export_command() {
   command.verb = "export";
   command.summary = "Write a published model to one safetensors file";
   command.examples = {"fedserver export runs/mnist -o model.safetensors",
-                      "fedserver export runs/mnist --version 7 -o round7.safetensors"};
+                      "fedserver export runs/mnist --version 7 -o round7.safetensors",
+                      "fedserver export runs/mnist --average 5 -o mean.safetensors"};
+  command.details =
+      "With --average the mean of the newest versions is written (LAWA), which often judges better "
+      "than the last of them; training is not touched. Control variates are left out.";
   command.options = all_of({hidden_run_options(),
                             {{.name = "output",
                               .kind = Kind::path,
@@ -99,6 +165,13 @@ Command export_command() {
                               .kind = Kind::integer,
                               .help = "Which version; the newest if left out.",
                               .minimum = 0,
+                              .in_files = false},
+                             {.name = "average",
+                              .kind = Kind::integer,
+                              .built_in = "1",
+                              .help = "The mean of so many versions up to it, all of them kept.",
+                              .minimum = 1,
+                              .maximum = average_max,
                               .in_files = false}}});
   command.arguments = {directory_argument()};
   command.reads = true;

@@ -69,6 +69,40 @@ TEST(Run, TwoFacilitiesTrainFiveRoundsOverTls) {
   EXPECT_EQ(value, 7 + 10 * 5 + 1);
 }
 
+std::vector<float> exported(const ServerRun& run, std::vector<std::string> options,
+                            const std::string& tensor) {
+  const std::filesystem::path file = run.scratch() / "exported.safetensors";
+  options.insert(options.end(), {"-o", file.string()});
+  const Finished done = run.server({"export"}, options);
+  EXPECT_EQ(done.exit_code, 0) << done.output;
+  const Result<tensor::Reader> model = tensor::Reader::open(file);
+  EXPECT_TRUE(model);
+  const tensor::TensorInfo* info = model->manifest().find(tensor);
+  EXPECT_NE(info, nullptr);
+  std::vector<float> values(info->elements());
+  EXPECT_TRUE(model->read_tensor(*info, std::as_writable_bytes(std::span(values))));
+  return values;
+}
+
+TEST(Run, TheNewestVersionsAreExportedAsTheirMean) {
+  std::vector<std::string> options = fedavg_five_rounds;
+  options.insert(options.end(), {"--models_kept", "3"});
+  ServerRun run(options);
+  run.start();
+  play(run, [](int) {});
+  const std::string name = "fc.weight";
+  const auto mean = exported(run, {"--average", "3"}, name);
+  const auto third = exported(run, {"--version", "3"}, name);
+  const auto fourth = exported(run, {"--version", "4"}, name);
+  const auto fifth = exported(run, {"--version", "5"}, name);
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    ASSERT_NEAR(mean[i], (third[i] + fourth[i] + fifth[i]) / 3, 1e-6);
+  }
+  const Finished pruned = run.server({"export"}, {"--average", "4"});
+  EXPECT_EQ(pruned.exit_code, static_cast<int>(Code::not_found)) << pruned.output;
+  EXPECT_NE(pruned.output.find("version 2 is not there"), std::string::npos) << pruned.output;
+}
+
 TEST(Run, ASecondStartSaysAlreadyRunning) {
   ServerRun run(fedavg_five_rounds);
   run.start();
