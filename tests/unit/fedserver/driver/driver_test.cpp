@@ -150,6 +150,16 @@ TEST(Driver, AFullQueueIsSaidSoAndNothingIsTaken) {
   EXPECT_TRUE(bench.driver->post(StatusRequested{}, {}));
 }
 
+TEST(Driver, ACompletionIsTakenHoweverFullTheQueueIs) {
+  Bench bench;
+  bench.deliver();
+  while (bench.driver->post(StatusRequested{}, {})) {
+  }
+  bench.driver->complete(ReduceFinished{{1, "round-0001.safetensors", "sha1", 1000}, 0.1});
+  while (bench.driver->has_work()) bench.driver->turn(bench.now);
+  EXPECT_EQ(bench.driver->engine().state().latest, 1);
+}
+
 TEST(Driver, AHoleInTheJournalIsRefused) {
   Bench bench;
   bench.deliver();
