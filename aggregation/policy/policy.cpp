@@ -1,39 +1,97 @@
 #include "aggregation/policy/policy.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
+#include "aggregation/policy/fedasync.h"
 #include "aggregation/policy/fedavg.h"
+#include "aggregation/policy/fedbuff.h"
+#include "aggregation/policy/fedcompass.h"
 #include "aggregation/policy/fedqueue_corrected.h"
 #include "aggregation/policy/fedqueue_published.h"
+#include "aggregation/policy/resident.h"
+#include "aggregation/policy/round_selection.h"
 #include "aggregation/weighting/participation.h"
 #include "core/base/assert.h"
 
 namespace fedqueue {
 
 std::optional<double> Policy::round_timer_s() const {
-  if (config_.round_timer_s || config_.policy == PolicyKind::fedavg) return config_.round_timer_s;
+  if (config_.round_timer_s || config_.policy != PolicyKind::fedqueue) return config_.round_timer_s;
   return config_.t_sync_s * (1 + config_.admission_tolerance);
 }
 
+bool Policy::plans_by_others() const { return config_.scale_learning_rate.value_or(false); }
+
+bool Policy::may_submit_successor(double elapsed_s, std::optional<double> time_limit_s) const {
+  const double share = config_.early_submission.value_or(-1);
+  if (share < 0) return false;
+  return !time_limit_s || elapsed_s >= share * *time_limit_s;
+}
+
+bool Policy::has_more_segments(std::int64_t segments_done) const {
+  const std::int64_t most = config_.segments_per_job.value_or(1);
+  return most == 0 || segments_done < most;
+}
+
+std::map<std::string, std::string> Policy::training_settings() const {
+  std::map<std::string, std::string> settings;
+  if (*config_.proximal > 0) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.17g", *config_.proximal);
+    settings["proximal"] = text;
+  }
+  if (*config_.control_variates) settings["control_variates"] = "1";
+  return settings;
+}
+
+std::optional<std::int64_t> Policy::staleness_cap_versions(std::int64_t active) const {
+  const std::optional<std::int64_t> cap = staleness_cap(config_);
+  if (!cap || !publishes_on_arrival()) return cap;
+  return *cap * std::max<std::int64_t>(1, active);
+}
+
+std::optional<GroupedWork> Policy::place(const KnownFacility&, std::span<const Group>, std::int64_t,
+                                         double) const {
+  return std::nullopt;
+}
+
 double Policy::initial_participation(const KnownFacility& facility, double budget_s) const {
+  if (publishes_on_arrival())
+    return first_presence(facility.predicted_wait_s, budget_s, *config_.early_submission >= 0);
   return first_participation(config_.t_sync_s, config_.admission_tolerance,
                              facility.predicted_wait_s, budget_s);
 }
 
 double Policy::participation_after(const KnownFacility& facility,
                                    const Aggregation& aggregation) const {
-  const auto counted =
-      std::find_if(aggregation.updates.begin(), aggregation.updates.end(),
-                   [&](const WeightedUpdate& update) { return update.facility == facility.id; });
-  const double factor = counted == aggregation.updates.end() ? 0 : counted->staleness_factor;
-  return update_participation(facility.participation, config_.gamma, factor);
+  double factor = 0;
+  for (const WeightedUpdate& update : aggregation.updates)
+    if (update.facility == facility.id) factor += update.staleness_factor;
+  if (publishes_on_arrival())
+    return participation_after_arrival(facility.participation, *config_.gamma,
+                                       facility.windows_since_counted, factor);
+  return update_participation(facility.participation, *config_.gamma, factor);
 }
 
 std::unique_ptr<const Policy> make_policy(const PolicyConfig& config) {
   FEDQUEUE_ASSERT(config.validate());
-  if (config.policy == PolicyKind::fedavg) return std::make_unique<FedAvg>(config);
-  if (config.is_published()) return std::make_unique<FedQueuePublished>(config);
-  return std::make_unique<FedQueueCorrected>(config);
+  switch (config.policy) {
+    case PolicyKind::fedasync:
+      return std::make_unique<FedAsync>(config);
+    case PolicyKind::fedbuff:
+      return std::make_unique<FedBuff>(config);
+    case PolicyKind::fedcompass:
+      return std::make_unique<FedCompass>(config);
+    case PolicyKind::resident:
+      return std::make_unique<Resident>(config);
+    case PolicyKind::fedqueue:
+      if (config.is_published()) return std::make_unique<FedQueuePublished>(config);
+      return std::make_unique<FedQueueCorrected>(config);
+    default:
+      return std::make_unique<FedAvg>(config);
+  }
 }
 
 }  // namespace fedqueue

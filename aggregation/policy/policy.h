@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,7 +33,34 @@ struct KnownFacility {
   std::optional<double> step_seconds;      // c^
   double overhead_s = 0;                   // o^
   double participation = 1;                // m, as it was before this round
-  bool active = true;                      // enrolled and neither departed nor failed
+  // Policies that publish on arrival: time since its last update counted, in mean segments of a
+  // facility that is always there.
+  double windows_since_counted = 1;
+  std::optional<double> sync_seconds;  // measured between two of its segments: all but training
+  std::optional<double> pace_s;        // seconds per step, from assignment to arrival (FedCompass)
+  bool active = true;                  // enrolled and neither departed nor failed
+};
+
+// Where a facility stands among those that are to arrive together. Times are server uptime.
+struct GroupPlace {
+  std::int64_t group = -1;  // −1: none
+  double expected_s = 0;
+  double latest_s = 0;  // whoever comes after it is late
+  friend bool operator==(const GroupPlace&, const GroupPlace&) = default;
+};
+
+// Facilities that are to arrive together (FedCompass).
+struct Group {
+  std::int64_t id = 0;
+  double expected_s = 0;
+  double latest_s = 0;
+  double fastest_pace_s = 0;  // seconds per step of its fastest member
+  std::int64_t missing = 0;   // members whose update is not in yet
+};
+
+struct GroupedWork {
+  GroupPlace place;
+  std::int64_t local_steps = 1;
 };
 
 struct WorkPlan {
@@ -54,13 +82,16 @@ struct Arrival {
   std::optional<double> queue_wait_s;
   double deadline_wait_s = 0;  // D of the plan it was trained under
   Version arrived_in = 0;      // the version at arrival
+  double stored_s = 0;         // server uptime at arrival
+  GroupPlace place;            // of its segment
 };
 
 struct Admission {
   enum class Kind { count, buffer, reject };
   Kind kind = Kind::count;
   bool late = false;
-  std::string reason;  // a sentence, for the log and the client
+  std::string reason;       // a sentence, for the log and the client
+  bool answer_now = false;  // what comes next is told at once, whatever answers_after_publish()
 };
 
 struct RoundState {
@@ -72,6 +103,8 @@ struct RoundState {
   // of `published`.
   std::int64_t enrolled = 0;
   bool timer_fired = false;
+  double now_s = 0;           // server uptime
+  std::vector<Group> groups;  // open ones, by id
 };
 
 struct CloseDecision {
@@ -103,7 +136,8 @@ struct Aggregation {
   ServerStep step;  // what becomes of Σ a_k·Δ_k when deltas are added
   // SCAFFOLD: c ← c + control_weight · Σ (differences of the control variates). 0: none are kept.
   double control_weight = 0;
-  bool unweighted_buffers = false;  // plain mean of buffers and integers, truncated
+  std::vector<std::int64_t> closed_groups;  // whose members are placed anew
+  bool unweighted_buffers = false;          // plain mean of buffers and integers, truncated
   [[nodiscard]] bool empty() const { return updates.empty(); }
 };
 
@@ -114,7 +148,7 @@ class Policy {
   // The configuration with all defaults filled in.
   [[nodiscard]] const PolicyConfig& config() const { return config_; }
 
-  // "fedavg", "fedqueue-published", "fedqueue-corrected".
+  // The policy's own name; "fedqueue-published" and "fedqueue-corrected" for the two of FedQueue.
   [[nodiscard]] virtual std::string_view name() const = 0;
 
   // True: base, steps, learning rate and deadline are fixed when the plan is given out. False: the
@@ -127,6 +161,38 @@ class Policy {
 
   // True: no plan for a facility's next job before the version that holds its update is published.
   [[nodiscard]] virtual bool holds_facility_until_publish() const = 0;
+
+  // True: every arrival makes a version. Then staleness caps count in units of the active
+  // facilities, and participation is a rate.
+  [[nodiscard]] virtual bool publishes_on_arrival() const { return false; }
+
+  // True: a facility counts once in a round, and its next segment belongs to the next round.
+  [[nodiscard]] virtual bool one_update_per_round() const { return true; }
+
+  // Whether plan() looks at the other facilities; false spares the caller to list them.
+  [[nodiscard]] virtual bool plans_by_others() const;
+
+  // Whether a facility that has a running job may submit its next one, `elapsed_s` after the start
+  // of that job. An unknown time limit counts as reached.
+  [[nodiscard]] bool may_submit_successor(double elapsed_s,
+                                          std::optional<double> time_limit_s) const;
+
+  // How much of a job may be trained: whether one that has done so many segments gets another.
+  [[nodiscard]] bool has_more_segments(std::int64_t segments_done) const;
+
+  // Settings that every trainer gets under this policy, unless the run sets them itself.
+  [[nodiscard]] std::map<std::string, std::string> training_settings() const;
+
+  // How far an update may lie behind, in versions; absent: any distance.
+  [[nodiscard]] std::optional<std::int64_t> staleness_cap_versions(std::int64_t active) const;
+
+  // A place among groups of facilities that are to arrive together, for the next segment of
+  // `self`; absent for policies without groups, and for a facility whose pace is unknown. `groups`
+  // are all that may be joined; a new one gets the id `next_group`.
+  [[nodiscard]] virtual std::optional<GroupedWork> place(const KnownFacility& self,
+                                                         std::span<const Group> groups,
+                                                         std::int64_t next_group,
+                                                         double now_s) const;
 
   // How long a round stays open at most; absent: until everybody expected is in.
   [[nodiscard]] std::optional<double> round_timer_s() const;

@@ -43,6 +43,13 @@ Result<PolicyKind> read_as(std::string_view value, const PolicyKind*) {
 Result<Semantics> read_as(std::string_view value, const Semantics*) {
   return parse_semantics(value);
 }
+Result<Mixing> read_as(std::string_view value, const Mixing*) { return parse_mixing(value); }
+Result<ClientShare> read_as(std::string_view value, const ClientShare*) {
+  return parse_client_share(value);
+}
+Result<ServerOptimizer> read_as(std::string_view value, const ServerOptimizer*) {
+  return parse_server_optimizer(value);
+}
 Result<WeightRule> read_as(std::string_view value, const WeightRule*) {
   return parse_weight_rule(value);
 }
@@ -70,6 +77,9 @@ std::string written(bool value) { return value ? "true" : "false"; }
 std::string written(PolicyKind value) { return std::string(policy_kind_name(value)); }
 std::string written(Semantics value) { return std::string(semantics_name(value)); }
 std::string written(WeightRule value) { return std::string(weight_rule_name(value)); }
+std::string written(Mixing value) { return std::string(mixing_name(value)); }
+std::string written(ClientShare value) { return std::string(client_share_name(value)); }
+std::string written(ServerOptimizer value) { return std::string(server_optimizer_name(value)); }
 std::string written(WaitFactor value) { return std::string(wait_factor_name(value)); }
 std::string written(WaitPredictorKind value) {
   return std::string(wait_predictor_kind_name(value));
@@ -127,6 +137,27 @@ const std::vector<Option>& table() {
       option("scale_learning_rate", &C::scale_learning_rate),
       option("walltime_margin_s", &C::walltime_margin_s),
       option("segments_per_job", &C::segments_per_job),
+      option("early_submission", &C::early_submission),
+      option("handover_grace_s", &C::handover_grace_s),
+      option("proximal", &C::proximal),
+      option("local_momentum", &C::local_momentum),
+      option("control_variates", &C::control_variates),
+      option("segment_steps", &C::segment_steps),
+      option("segment_steps_min", &C::segment_steps_min),
+      option("segment_steps_max", &C::segment_steps_max),
+      option("sync_share_max", &C::sync_share_max),
+      option("speed_momentum", &C::speed_momentum),
+      option("latest_time_factor", &C::latest_time_factor),
+      option("alpha", &C::alpha),
+      option("mixing", &C::mixing),
+      option("client_share", &C::client_share),
+      option("buffer_size", &C::buffer_size),
+      option("outer", &C::outer),
+      option("outer_lr", &C::outer_lr),
+      option("outer_momentum", &C::outer_momentum),
+      option("outer_beta2", &C::outer_beta2),
+      option("outer_tau", &C::outer_tau),
+      option("outer_delay", &C::outer_delay),
       option("weights", &C::weights),
       option("staleness_fn", &C::staleness_fn),
       option("gamma", &C::gamma),
@@ -149,6 +180,18 @@ std::string_view own_name(std::string_view name) {
   if (name == "round_timer") return "round_timer_s";
   if (name == "walltime_margin") return "walltime_margin_s";
   return name;
+}
+
+const std::vector<std::pair<std::string, PolicyKind>>& policy_kinds() {
+  static const std::vector<std::pair<std::string, PolicyKind>> kinds = {
+      {"fedavg", PolicyKind::fedavg},         {"fedprox", PolicyKind::fedprox},
+      {"fedavgm", PolicyKind::fedavgm},       {"fedadam", PolicyKind::fedadam},
+      {"fedyogi", PolicyKind::fedyogi},       {"fedadagrad", PolicyKind::fedadagrad},
+      {"fednova", PolicyKind::fednova},       {"scaffold", PolicyKind::scaffold},
+      {"fedasync", PolicyKind::fedasync},     {"fedbuff", PolicyKind::fedbuff},
+      {"fedcompass", PolicyKind::fedcompass}, {"fedqueue", PolicyKind::fedqueue},
+      {"resident", PolicyKind::resident}};
+  return kinds;
 }
 
 template <typename T>
@@ -191,8 +234,41 @@ std::vector<std::pair<std::string, std::string>> PolicyConfig::options() const {
 }
 
 Result<PolicyKind> parse_policy_kind(std::string_view text) {
-  return one_of<PolicyKind>("policy", text,
-                            {{"fedavg", PolicyKind::fedavg}, {"fedqueue", PolicyKind::fedqueue}});
+  return one_of<PolicyKind>("policy", text, policy_kinds());
+}
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, kind] : policy_kinds()) names.push_back(name);
+  return names;
+}
+
+Result<Mixing> parse_mixing(std::string_view text) {
+  return one_of<Mixing>("kind of mixing", text,
+                        {{"models", Mixing::models}, {"deltas", Mixing::deltas}});
+}
+
+Result<ClientShare> parse_client_share(std::string_view text) {
+  return one_of<ClientShare>("client share", text,
+                             {{"one", ClientShare::one},
+                              {"equal", ClientShare::equal},
+                              {"samples", ClientShare::samples}});
+}
+
+std::string_view mixing_name(Mixing mixing) {
+  return mixing == Mixing::models ? "models" : "deltas";
+}
+
+std::string_view client_share_name(ClientShare share) {
+  switch (share) {
+    case ClientShare::one:
+      return "one";
+    case ClientShare::equal:
+      return "equal";
+    case ClientShare::samples:
+      return "samples";
+  }
+  return "";
 }
 
 Result<Semantics> parse_semantics(std::string_view text) {
@@ -206,11 +282,14 @@ Result<WeightRule> parse_weight_rule(std::string_view text) {
                             {{"participation", WeightRule::participation},
                              {"samples", WeightRule::samples},
                              {"steps", WeightRule::steps},
-                             {"equal", WeightRule::equal}});
+                             {"equal", WeightRule::equal},
+                             {"nova", WeightRule::nova}});
 }
 
 std::string_view policy_kind_name(PolicyKind kind) {
-  return kind == PolicyKind::fedavg ? "fedavg" : "fedqueue";
+  for (const auto& [name, value] : policy_kinds())
+    if (value == kind) return name;
+  return "";
 }
 
 std::string_view semantics_name(Semantics semantics) {
@@ -227,6 +306,8 @@ std::string_view weight_rule_name(WeightRule rule) {
       return "steps";
     case WeightRule::equal:
       return "equal";
+    case WeightRule::nova:
+      return "nova";
   }
   return "";
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "aggregation/planning/work_budget.h"
 #include "aggregation/policy/round_selection.h"
 #include "aggregation/policy/round_weights.h"
 
@@ -52,6 +53,21 @@ CloseDecision close_by_arrival(const RoundState& round, const PolicyConfig& conf
 Aggregation aggregate_by_arrival(const RoundState& round, std::span<const KnownFacility> facilities,
                                  const PolicyConfig& config) {
   return weigh(select_by_arrival(round, staleness_cap(config)), round.version, facilities, config);
+}
+
+WorkPlan plan_steps(std::int64_t steps, const KnownFacility& self,
+                    std::optional<double> time_limit_s, const PolicyConfig& config) {
+  WorkPlan plan;
+  plan.local_steps = steps;
+  const std::optional<std::int64_t> fitting =
+      steps_within_limit(time_limit_s, walltime_margin_s(config, time_limit_s), self.step_seconds);
+  if (fitting) plan.local_steps = std::min(plan.local_steps, *fitting);
+  plan.learning_rate = config.lr_base;
+  plan.budget_s = self.step_seconds && *self.step_seconds > 0
+                      ? static_cast<double>(plan.local_steps) * *self.step_seconds
+                      : config.t_sync_s;
+  plan.deadline_wait_s = unknown_wait_deadline_s(config);
+  return plan;
 }
 
 double walltime_margin_s(const PolicyConfig& config, std::optional<double> time_limit_s) {

@@ -19,6 +19,10 @@ namespace fedqueue {
                                                std::span<const KnownFacility> facilities,
                                                const PolicyConfig& config);
 
+// So many steps, or what the time limit allows if that is less, at the base learning rate.
+[[nodiscard]] WorkPlan plan_steps(std::int64_t steps, const KnownFacility& self,
+                                  std::optional<double> time_limit_s, const PolicyConfig& config);
+
 // The configured margin, or 60 seconds, or a tenth of the limit if that is less.
 [[nodiscard]] double walltime_margin_s(const PolicyConfig& config,
                                        std::optional<double> time_limit_s);

@@ -1,16 +1,30 @@
 // The weights of a selection of updates, by the configured rule.
 //
 //   samples, steps, equal   v_k = base_k · s(τ_k) · g(q_k),  a_k = v_k / Σ v
+//   nova                    a_k = τ_eff·p_k/‖a_k‖ with p_k as by samples (normalised.h)
 //   participation           a_k = p_k · s(τ_k) · g(q_k) / max(m_k, m_min),  Σ a ≤ a_max
 //
 // Thread safety: pure functions.
 #pragma once
 
+#include <map>
 #include <span>
 
 #include "aggregation/policy/round_selection.h"
 
 namespace fedqueue {
+
+struct EnrolledShare {
+  double share = 0;  // p_k over all enrolled facilities, capped
+  const KnownFacility* facility = nullptr;
+};
+
+// By facility. `facilities` outlives the result.
+[[nodiscard]] std::map<FacilityId, EnrolledShare> enrolled_shares(
+    std::span<const KnownFacility> facilities, const PolicyConfig& config);
+
+// The step, and the weight of control variates: 1/N of the enrolled facilities.
+void add_server_step(Aggregation& aggregation, std::size_t enrolled, const PolicyConfig& config);
 
 // `config` is effective. Steps are those assigned under `published` and those run otherwise.
 // Updates of facilities that are not in the list are dropped.

@@ -1,6 +1,7 @@
 #include "aggregation/weighting/participation.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace fedqueue {
@@ -28,6 +29,20 @@ void limit_sum(std::span<double> weights, double sum_max) {
   const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (!(sum > sum_max)) return;
   for (double& weight : weights) weight *= sum_max / sum;
+}
+
+double participation_at_arrival(double participation, double gamma, double windows) {
+  return participation * std::pow(1 - gamma, std::max(0.0, windows - 1));
+}
+
+double participation_after_arrival(double participation, double gamma, double windows,
+                                   double counted_factor) {
+  return participation * std::pow(1 - gamma, std::max(0.0, windows)) + gamma * counted_factor;
+}
+
+double first_presence(std::optional<double> predicted_wait_s, double job_s, bool submits_early) {
+  if (!predicted_wait_s || *predicted_wait_s <= 0 || job_s <= 0) return 1;
+  return std::min(1.0, job_s / (*predicted_wait_s + (submits_early ? 0 : job_s)));
 }
 
 }  // namespace fedqueue

@@ -28,6 +28,21 @@ namespace fedqueue {
 [[nodiscard]] double update_participation(double participation, double gamma,
                                           double counted_factor);
 
+// The same as a rate, for policies without rounds: the window is the mean time between two updates
+// of a facility that is always there, and `windows` of them passed since this facility's last
+// update. With one window per update it is the rule above.
+//
+//   weight uses   m · (1 − γ)^max(0, windows − 1)          the windows in which it was missing
+//   afterwards    m ← m · (1 − γ)^windows + γ·χ
+[[nodiscard]] double participation_at_arrival(double participation, double gamma, double windows);
+[[nodiscard]] double participation_after_arrival(double participation, double gamma, double windows,
+                                                 double counted_factor);
+
+// The share of the time in which a facility has a job that keeps its allocation for `job_s`: less
+// than 1 while the next job waits, which with early submission it does beside its predecessor.
+[[nodiscard]] double first_presence(std::optional<double> predicted_wait_s, double job_s,
+                                    bool submits_early);
+
 // Scales all weights down so that their sum is at most `sum_max`; leaves smaller sums alone.
 void limit_sum(std::span<double> weights, double sum_max);
 

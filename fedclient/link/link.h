@@ -85,6 +85,8 @@ class Link : public SessionServer {
                                      const UpdateMetadata& metadata, const std::string& token,
                                      const RetryPolicy& retry) override;
 
+  Result<UpdateAnswer> ask_next(const UpdateId& id) override;
+
   // Calls back for every event after `last_id`, and comes back after lost connections. Returns
   // when the callback says false, or with the error that ended it.
   Status events(std::int64_t last_id, const std::function<bool(const ServerEvent&)>& callback);

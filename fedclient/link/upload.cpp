@@ -168,6 +168,10 @@ Result<std::optional<UpdateAnswer>> Link::update_answer(const UpdateId& id) {
   return std::optional<UpdateAnswer>(std::move(*answer));
 }
 
+Result<UpdateAnswer> Link::ask_next(const UpdateId& id) {
+  return get_answer(*state_->transport, "updates/" + id.str());
+}
+
 Result<UpdateAnswer> Link::upload_update(const UpdateId& id, const std::filesystem::path& path,
                                          const UpdateMetadata& metadata, const std::string& token,
                                          const RetryPolicy& retry) {

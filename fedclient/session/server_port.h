@@ -37,6 +37,9 @@ class SessionServer {
                                              const UpdateMetadata& metadata,
                                              const std::string& token,
                                              const RetryPolicy& retry) = 0;
+  // The decision about an update that was sent, and what comes next by now. Code::not_found when
+  // the server does not know it.
+  virtual Result<UpdateAnswer> ask_next(const UpdateId& id) = 0;
 };
 
 }  // namespace fedqueue

@@ -51,7 +51,7 @@ void Session::enrolled(JobAnswer answer, Instant now) {
   failing_since_.reset();
   job_ = std::move(answer);
   if (job_.heartbeat_s > 0) heartbeat_due_ = not_before(now, job_.heartbeat_s);
-  follow(job_.next, now);
+  follow(job_.next, Step::enrol, now);
 }
 
 void Session::fetched(Instant now) {
@@ -96,10 +96,18 @@ void Session::uploaded(const UpdateAnswer& answer, Instant now) {
     leave(finish_reason_);
     return;
   }
-  follow(answer.next, now);
+  follow(answer.next, Step::ask, now);
 }
 
-void Session::follow(const Next& next, Instant now) {
+void Session::asked(const UpdateAnswer& answer, Instant now) {
+  if (step_ == Step::over) return;
+  FEDQUEUE_ASSERT(step_ == Step::ask);
+  failures_ = 0;
+  failing_since_.reset();
+  follow(answer.next, Step::ask, now);
+}
+
+void Session::follow(const Next& next, Step waiting, Instant now) {
   if (!finish_reason_.empty()) {
     leave(finish_reason_);
     return;
@@ -109,7 +117,7 @@ void Session::follow(const Next& next, Instant now) {
       leave(next.reason.empty() ? "the server has no more work for this job" : next.reason);
       return;
     case Next::Kind::wait:
-      after_wait_ = Step::enrol;
+      after_wait_ = waiting;
       pause_until(not_before(now, next.wait_s), now);
       return;
     case Next::Kind::segment:
@@ -176,8 +184,14 @@ void Session::failed(const Error& error, Instant now, double jitter) {
     finish_run(error.message);
     return;
   }
-  if (!finish_reason_.empty() && (step_ == Step::enrol || step_ == Step::fetch)) {
+  const bool idle = step_ == Step::enrol || step_ == Step::fetch || step_ == Step::ask;
+  if (!finish_reason_.empty() && idle) {
     leave(finish_reason_);
+    return;
+  }
+  // A server that does not know the update any more still knows the job.
+  if (step_ == Step::ask && error.code == Code::not_found) {
+    step_ = Step::enrol;
     return;
   }
   // The base was pruned while this job looked for it: ask for another one.

@@ -3,7 +3,7 @@
 // (session_loop.h); the simulator plays them.
 //
 //   enrol ──segment──▶ fetch ──▶ train ──▶ upload ──next──┬─ segment ▶ fetch
-//     ▲                                                   ├─ wait ────▶ wait ──▶ enrol
+//     ▲                                                   ├─ wait ────▶ wait ──▶ ask ──next──▶ …
 //     └── wait ◀── failures that may pass                 └─ stop ────▶ report ──▶ over
 //
 // Promises:
@@ -45,6 +45,7 @@ class Session {
     fetch,   // model of segment().base; then fetched()
     train,   // segment() until it is done, finishing() or train_until(); then trained()
     upload,  // update_id() with metadata() and token(); then uploaded()
+    ask,     // GET updates/{update_id()}: what comes next by now; then asked()
     wait,    // until wake_at(), or an interrupt; then waited()
     report,  // DELETE jobs/{attempt} with end(); then reported(), whatever came of it
     over,    // exit_code(), reason()
@@ -71,6 +72,7 @@ class Session {
   void fetched(Instant now);
   void trained(const UpdateMetadata& metadata, Instant now);
   void uploaded(const UpdateAnswer& answer, Instant now);
+  void asked(const UpdateAnswer& answer, Instant now);
   void waited(Instant now);
   void reported();
   // The step at hand did not succeed. `jitter` in [0, 1).
@@ -99,7 +101,8 @@ class Session {
   [[nodiscard]] int updates_rejected() const { return rejected_; }
 
  private:
-  void follow(const Next& next, Instant now);
+  // `waiting` is the step that finds out more when the answer is to wait.
+  void follow(const Next& next, Step waiting, Instant now);
   void leave(const std::string& reason);
   void fail(const Error& error);
   void finish_run(const std::string& reason);

@@ -62,6 +62,8 @@ class Loop {
         return train();
       case Session::Step::upload:
         return upload();
+      case Session::Step::ask:
+        return ask();
       case Session::Step::wait:
         return wait();
       case Session::Step::report:
@@ -166,6 +168,19 @@ class Loop {
     settle_snapshot(snapshot_, answer->disposition);
     std::lock_guard lock(mutex_);
     session_.uploaded(*answer, steady_instant());
+  }
+
+  void ask() {
+    Result<UpdateAnswer> answer = server_.ask_next(session_.update_id());
+    if (!answer) return failed(answer.error());
+    if (answer->next.kind != Next::Kind::wait) {
+      log_.info("next", {{"update", answer->id},
+                         {"next", to_text(answer->next.kind)},
+                         {"base", answer->next.segment.base},
+                         {"steps", answer->next.segment.local_steps}});
+    }
+    std::lock_guard lock(mutex_);
+    session_.asked(*answer, steady_instant());
   }
 
   void wait() {

@@ -37,6 +37,19 @@ OptionSpec text(std::string name, std::string built_in, std::string help,
   return spec;
 }
 
+OptionSpec flag(std::string name, std::string help) {
+  OptionSpec spec;
+  spec.name = std::move(name);
+  spec.kind = Kind::flag;
+  spec.help = std::move(help);
+  return spec;
+}
+
+std::vector<std::string> outer_names() {
+  const std::vector<std::string_view> names = server_optimizer_names();
+  return {names.begin(), names.end()};
+}
+
 constexpr double any = 1e300;
 
 }  // namespace
@@ -47,12 +60,8 @@ RunDirectory run_directory(const Settings& settings) {
 }
 
 std::vector<OptionSpec> policy_options() {
-  OptionSpec scale;
-  scale.name = "scale_learning_rate";
-  scale.kind = Kind::flag;
-  scale.help = "Divide the learning rate by the local steps (published: on; otherwise off).";
   return {
-      text("policy", "fedqueue", "The aggregation policy.", {"fedavg", "fedqueue"}),
+      text("policy", "fedqueue", "The aggregation policy (docs/policies.md).", policy_names()),
       text("semantics", "corrected",
            "FedQueue as published, or with the corrections of docs/policies.md.",
            {"published", "corrected"}),
@@ -69,17 +78,46 @@ std::vector<OptionSpec> policy_options() {
       number("alpha_compute", "0.5", 0, 1, "Weight of the newest step time."),
       number("alpha_admission", "0.2", 0, any, "An update is in time up to q + this * t_sync."),
       count("warm_up_steps", "20", 1, "Local steps of the first round, and the least ever."),
-      count("local_steps", "100", 1, "Local steps of every segment under fedavg."),
+      count("local_steps", "100", 1, "Local steps of a segment where the policy plans none."),
       number("lr_base", "0.01", 0, any, "The learning rate."),
-      scale,
+      flag("scale_learning_rate",
+           "Divide the learning rate by the local steps (published: on; otherwise off)."),
       seconds("walltime_margin_s", "",
               "Left at the end of a job for its upload (60, or limit / 10)."),
-      count("segments_per_job", "1", 1, "Segments that one job may train."),
+      count("segments_per_job", "", 0,
+            "Segments that one job trains; 0: until its time limit (resident: 0, else 1)."),
+      number("early_submission", "", -1, 1,
+             "Submit the next job after this share of its predecessor's time limit; -1: when it "
+             "has ended (resident: 0, else -1)."),
+      seconds("handover_grace_s", "120", "In which a job that handed over may still deliver."),
+      number("proximal", "", 0, any, "Strength of the clients' proximal term (fedprox: 0.01)."),
+      number("local_momentum", "0", 0, 1,
+             "Momentum of the clients' optimiser, for weights = nova."),
+      flag("control_variates", "Correct the clients' drift with control variates (scaffold: on)."),
+      count("segment_steps", "40", 1, "Local steps of a resident segment before costs are known."),
+      count("segment_steps_min", "", 1, "Fewest steps of a segment (resident, fedcompass: 20)."),
+      count("segment_steps_max", "", 1, "Most steps (resident: 1000, fedcompass: 100)."),
+      number("sync_share_max", "0.1", 0, 1, "Share of a resident segment's time for its exchange."),
+      number("speed_momentum", "0.9", 0, 1, "Weight of the newest pace (fedcompass)."),
+      number("latest_time_factor", "1.5", 1, any, "How late a member may be (fedcompass)."),
+      number("alpha", "", 0, 1, "Weight of an arrival (fedasync: 0.6, fedcompass: 0.9)."),
+      text("mixing", "", "What an arrival is (fedasync, fedcompass: models).",
+           {"models", "deltas"}),
+      text("client_share", "", "A further factor of an arrival (fedcompass: equal, else one).",
+           {"one", "equal", "samples"}),
+      count("buffer_size", "", 1, "Updates that make a version (fedbuff: 10 or all facilities)."),
+      text("outer", "", "The server's optimiser on the weighted sum.", outer_names()),
+      number("outer_lr", "", 0, any, "Its learning rate (docs/policies.md)."),
+      number("outer_momentum", "", 0, 1, "Its momentum, or beta1."),
+      number("outer_beta2", "0.99", 0, 1, "Beta2 of adam and yogi."),
+      number("outer_tau", "0.001", 0, any, "Tau of adam, yogi and adagrad."),
+      count("outer_delay", "10", 1, "Updates between two steps of delayed_nesterov."),
       text("weights", "", "Weights of the updates.",
-           {"participation", "samples", "steps", "equal"}),
+           {"participation", "samples", "steps", "equal", "nova"}),
       text("staleness_fn", "",
            "Weight of a stale update: constant, harmonic:0.5, exponential:0.5, …"),
-      number("gamma", "0.05", 0, 1, "Weight of the newest round in a facility's participation."),
+      number("gamma", "", 0, 1,
+             "Weight of the newest round in a facility's participation (0.05; resident: 0.005)."),
       number("m_min", "0.1", 0, 1, "The least participation used."),
       number("a_max", "2", 0, any, "The weights of a round sum to this at most."),
       text("wait_factor", "none", "A further factor by queue wait.", {"none", "harmonic"}),
@@ -142,6 +180,13 @@ Result<EngineConfig> engine_config(const Settings& settings) {
   for (const OptionSpec& option : all_of({policy_options(), reference_names()})) {
     if (!settings.has(option.name)) continue;
     if (Status set = config.policy.set(option.name, settings.text_of(option.name)); !set) {
+      return set.error();
+    }
+  }
+  // The weights of `nova` undo the momentum that the trainers really use.
+  if (!settings.given("local_momentum") && settings.has("training.momentum")) {
+    if (Status set = config.policy.set("local_momentum", settings.text("training.momentum"));
+        !set) {
       return set.error();
     }
   }

@@ -86,7 +86,7 @@ void Engine::start_attempt(const AttemptArrived& event, FacilityState& owner) {
   if (owner.plan && owner.plan->key == event.registration.plan_key) {
     deadline_s = owner.plan->deadline_wait_s;
   } else {
-    const WorkPlan work = policy_->plan(known(event.facility, owner), known_facilities(),
+    const WorkPlan work = policy_->plan(known(event.facility, owner), others_for_plan(),
                                         event.registration.queue.time_limit_s, state_.latest);
     deadline_s = work.deadline_wait_s;
   }
@@ -100,6 +100,7 @@ JobAnswer Engine::job_answer(const FacilityId& facility_id, const AttemptId& id)
   reply.heartbeat_s = config_.heartbeat_s;
   reply.lease_s = config_.lease_s;
   reply.training = config_.training;
+  reply.training.merge(policy_->training_settings());  // what the run sets itself stays
   return reply;
 }
 
@@ -116,49 +117,80 @@ Next Engine::next_for(const FacilityId& facility_id, const AttemptId& id) {
     next.reason = "this job has lost its place";
     return next;
   }
-  const bool waits_for_publish =
-      delivered(facility_id) || (state_.reducing && attempt.segments_done > 0);
-  if (attempt.segments_done >= policy_->config().segments_per_job) {
-    if (policy_->answers_after_publish() && waits_for_publish) {
-      next.kind = Next::Kind::wait;
-      next.wait_s = plan_retry_s();
-      next.reason = "round " + std::to_string(state_.latest + 1) + " is not published yet";
-      return next;
-    }
+  if (!state_.finished.empty()) {
+    next.reason = "the run is finished: " + state_.finished;
+    return next;
+  }
+  const bool waits = waits_for_publish(facility_id, attempt);
+  if (!policy_->has_more_segments(attempt.segments_done) &&
+      !(waits && policy_->answers_after_publish())) {
     next.reason = "this job's segments are done";
     return next;
   }
-  if (waits_for_publish && (attempt.segments_done > 0 || policy_->holds_facility_until_publish())) {
+  if (waits) {
     next.kind = Next::Kind::wait;
-    next.wait_s = plan_retry_s();
+    next.wait_s = answer_retry_s(attempt.place);
     next.reason = "round " + std::to_string(state_.latest + 1) + " already has this facility";
     return next;
   }
+  const std::optional<double> left_s = remaining_s(attempt);
+  if (attempt.segments_done > 0 && left_s && *left_s <= 0) {
+    next.reason = "this job's time is over";
+    return next;
+  }
+  SegmentAssigned assigned = make_segment(facility_id, attempt);
+  assigned.attempt = id;
   next.kind = Next::Kind::segment;
-  next.segment = make_segment(facility_id, attempt);
+  next.segment = assigned.segment;
   next.reason = "round " + std::to_string(state_.latest + 1);
-  record(SegmentAssigned{facility_id, id, next.segment});
+  record(std::move(assigned));
   return next;
 }
 
-Segment Engine::make_segment(const FacilityId& facility_id, const AttemptState& attempt) const {
-  Segment segment;
+// Where a facility counts once in a round, it waits for the round's publication; where updates
+// count one by one, at most for its own.
+bool Engine::waits_for_publish(const FacilityId& facility_id, const AttemptState& attempt) const {
+  if (policy_->one_update_per_round()) {
+    return (delivered(facility_id) || (state_.reducing && attempt.segments_done > 0)) &&
+           (attempt.segments_done > 0 || policy_->holds_facility_until_publish());
+  }
+  return policy_->answers_after_publish() && attempt.last_update &&
+         state_.in_flight.contains(*attempt.last_update) &&
+         !state_.decisions.at(*attempt.last_update).answer_now;
+}
+
+std::optional<double> Engine::remaining_s(const AttemptState& attempt) const {
+  const std::optional<double>& at_start = attempt.registration.queue.remaining_s;
+  if (!at_start) return std::nullopt;
+  return std::max(0.0, *at_start - to_seconds(now_ - attempt.started_at));
+}
+
+SegmentAssigned Engine::make_segment(const FacilityId& facility_id,
+                                     const AttemptState& attempt) const {
+  SegmentAssigned assigned;
+  assigned.facility = facility_id;
+  Segment& segment = assigned.segment;
   segment.index = attempt.segments_done + 1;
   segment.base = state_.latest;
   if (attempt.plan && attempt.segments_done == 0) {
     segment.local_steps = attempt.plan->local_steps;
     segment.learning_rate = attempt.plan->learning_rate;
     if (attempt.plan->base >= 0) segment.base = attempt.plan->base;
-    return segment;
+    assigned.place = attempt.place;
+    return assigned;
   }
   KnownFacility self = known(facility_id, state_.facilities.at(facility_id));
   self.active = true;
   if (attempt.segments_done > 0) self.predicted_wait_s = 0;
-  const WorkPlan work = policy_->plan(self, known_facilities(),
-                                      attempt.registration.queue.remaining_s, state_.latest);
+  const WorkPlan work = policy_->plan(self, others_for_plan(), remaining_s(attempt), state_.latest);
   segment.local_steps = work.local_steps;
   segment.learning_rate = work.learning_rate;
-  return segment;
+  if (const auto grouped =
+          policy_->place(self, groups(), state_.next_group, to_seconds(now_.time_since_epoch()))) {
+    segment.local_steps = grouped->local_steps;
+    assigned.place = grouped->place;
+  }
+  return assigned;
 }
 
 void Engine::on(const HeartbeatArrived& event) {
@@ -220,6 +252,21 @@ void Engine::end_attempt(const FacilityId& facility_id, const AttemptId& id, std
       (found == owner.attempts.end() ||
        (found->second.outstanding && found->second.phase == AttemptPhase::assigned));
   record(AttemptEnded{facility_id, id, std::move(state), std::move(detail), failed});
+}
+
+// A job that handed over had its grace; one that delivered may take its time to leave.
+void Engine::expire_handovers() {
+  std::vector<std::pair<FacilityId, AttemptId>> over;
+  for (const auto& entry : state_.relieved) {
+    const AttemptState& attempt = state_.facilities.at(entry.first).attempts.at(entry.second);
+    if (attempt.deliver_until <= now_) over.push_back(entry);
+  }
+  for (const auto& [id, attempt_id] : over) {
+    if (state_.facilities.at(id).attempts.at(attempt_id).outstanding) {
+      record(AttemptFenced{id, attempt_id, "it did not deliver in time after its hand-over"});
+    }
+    state_.relieved.erase({id, attempt_id});
+  }
 }
 
 void Engine::expire_leases() {

@@ -1,7 +1,6 @@
 #include "fedserver/engine/engine.h"
 
 #include <algorithm>
-#include <set>
 
 #include "core/base/assert.h"
 
@@ -32,7 +31,7 @@ Step Engine::step(const Event& event, Instant now) {
   now_ = now;
   std::visit([this](const auto& value) { on(value); }, event);
   current_ = nullptr;
-  check_invariants();
+  check_invariants(step);
   return step;
 }
 
@@ -47,8 +46,10 @@ void Engine::resumed(Instant now) {
     facility.contact_at = now_;
     for (auto& [attempt_id, attempt] : facility.attempts) {
       attempt.lease_until = now_ + from_seconds(config_.lease_s);
+      attempt.deliver_until = now_ + from_seconds(policy_->config().handover_grace_s);
     }
   }
+  time_changes_at_ = now_;
   // A round whose timer ran out just before the server went down gets the same grace.
   if (state_.timer_at) {
     state_.timer_at = std::max(*state_.timer_at, now_ + from_seconds(config_.heartbeat_s));
@@ -74,19 +75,38 @@ std::optional<Instant> Engine::next_wakeup() const {
   if (state_.timer_at && !state_.reducing) at(*state_.timer_at);
   if (state_.reduce_retry_at) at(*state_.reduce_retry_at);
   if (config_.run_deadline_s > 0) at(Instant(from_seconds(config_.run_deadline_s)));
+  for (const auto& [id, group] : state_.groups) {
+    const Instant latest(from_seconds(group.latest_s));
+    if (latest > now_) at(latest);
+  }
+  for (const auto& [id, attempt_id] : state_.relieved) {
+    at(state_.facilities.at(id).attempts.at(attempt_id).deliver_until);
+  }
+  if (!state_.facilities.empty()) {
+    if (time_changes_at_ <= now_) time_changes_at_ = next_change_by_time();
+    at(time_changes_at_);
+  }
+  return next;
+}
+
+// When time alone may change what a facility is: its lease ends, its wait passes its deadline, or
+// it falls silent. Each of them may close the round.
+Instant Engine::next_change_by_time() const {
+  Instant next = now_ + std::chrono::hours(24);
   for (const auto& [id, facility] : state_.facilities) {
-    if (facility.assigned) at(facility.attempts.at(*facility.assigned).lease_until);
-    // A wait that passes its deadline, or a facility that falls silent, may close the round.
+    if (facility.assigned) {
+      next = std::min(next, facility.attempts.at(*facility.assigned).lease_until);
+    }
     if (facility.plan) {
       const double waited_s =
           facility.plan->deadline_wait_s + facility.launch_delay.seconds().value_or(0);
       const Instant excused =
           facility.plan_at + from_seconds(waited_s) + std::chrono::milliseconds(1);
-      if (excused > now_) at(excused);
+      if (excused > now_) next = std::min(next, excused);
     }
     const Instant silent =
         facility.contact_at + from_seconds(contact_timeout_s()) + std::chrono::milliseconds(1);
-    if (silent > now_) at(silent);
+    if (silent > now_) next = std::min(next, silent);
   }
   return next;
 }
@@ -105,6 +125,8 @@ FacilityState* Engine::facility(const FacilityId& id) {
   const auto found = state_.facilities.find(id);
   if (found == state_.facilities.end()) return nullptr;
   found->second.contact_at = now_;
+  // One that had been silent may fall silent again before anything else changes.
+  time_changes_at_ = std::min(time_changes_at_, now_ + from_seconds(contact_timeout_s()));
   return &found->second;
 }
 
@@ -115,13 +137,7 @@ AttemptState* Engine::attempt(const FacilityId& facility_id, const AttemptId& id
   return found == owner->attempts.end() ? nullptr : &found->second;
 }
 
-bool Engine::delivered(const FacilityId& id) const {
-  const auto of_facility = [&](const UpdateId& update) {
-    return state_.decisions.at(update).facility == id;
-  };
-  return std::any_of(state_.counted.begin(), state_.counted.end(), of_facility) ||
-         std::any_of(state_.late.begin(), state_.late.end(), of_facility);
-}
+bool Engine::delivered(const FacilityId& id) const { return state_.waiting_updates.contains(id); }
 
 bool Engine::active(const FacilityState& facility) const {
   return now_ - facility.contact_at <= from_seconds(contact_timeout_s());
@@ -135,6 +151,11 @@ KnownFacility Engine::known(const FacilityId& id, const FacilityState& facility)
   view.step_seconds = facility.step_time.seconds();
   view.overhead_s = facility.overhead.seconds().value_or(0);
   view.participation = facility.participation.value_or(1);
+  view.sync_seconds = facility.sync_time.seconds();
+  view.pace_s = facility.pace.seconds();
+  if (const auto window_s = state_.turnaround.seconds(); window_s && facility.participation_at) {
+    view.windows_since_counted = to_seconds(now_ - *facility.participation_at) / *window_s;
+  }
   view.active = active(facility) && !facility.failed;
   return view;
 }
@@ -156,6 +177,8 @@ Arrival Engine::arrival_of(const UpdateDecided& decision) const {
   arrival.queue_wait_s = decision.queue_wait_s;
   arrival.deadline_wait_s = decision.deadline_wait_s;
   arrival.arrived_in = decision.arrived_in;
+  arrival.stored_s = decision.stored_s;
+  arrival.place = decision.place;
   return arrival;
 }
 
@@ -163,6 +186,8 @@ RoundState Engine::round_state(bool timer_fired) const {
   RoundState round;
   round.version = state_.latest;
   round.timer_fired = timer_fired;
+  round.now_s = to_seconds(now_.time_since_epoch());
+  round.groups = groups();
   for (const UpdateId& id : state_.counted) {
     round.counted.push_back(arrival_of(state_.decisions.at(id)));
   }
@@ -172,7 +197,7 @@ RoundState Engine::round_state(bool timer_fired) const {
   for (const auto& [id, facility] : state_.facilities) {
     if (facility.failed || !active(facility)) continue;
     ++round.enrolled;
-    if (delivered(id)) continue;
+    if (!policy_->one_update_per_round() || delivered(id)) continue;
     double waited_s = 0;
     double deadline_s = 0;
     if (facility.assigned) {
@@ -187,6 +212,28 @@ RoundState Engine::round_state(bool timer_fired) const {
     if (policy_->expects(waited_s, deadline_s)) round.outstanding.push_back(id);
   }
   return round;
+}
+
+std::vector<KnownFacility> Engine::others_for_plan() const {
+  return policy_->plans_by_others() ? known_facilities() : std::vector<KnownFacility>{};
+}
+
+std::vector<Group> Engine::groups() const {
+  std::vector<Group> all;
+  for (const auto& [id, group] : state_.groups) {
+    all.push_back({id, group.expected_s, group.latest_s, group.fastest_pace_s,
+                   static_cast<std::int64_t>(group.missing.size())});
+  }
+  return all;
+}
+
+double Engine::answer_retry_s(const GroupPlace& place) const {
+  if (!policy_->publishes_on_arrival()) return plan_retry_s();
+  // The update alone makes a version, so the answer is there when that is made.
+  const double publish_s = std::clamp(state_.publish_time.seconds().value_or(0.05), 0.02, 1.0);
+  if (place.group < 0) return publish_s;
+  const double left_s = place.latest_s - to_seconds(now_.time_since_epoch());
+  return std::max(publish_s, std::min(1.0, left_s / 10));
 }
 
 double Engine::plan_retry_s() const {
@@ -215,20 +262,27 @@ StartReduce Engine::start_reduce() const {
   return action;
 }
 
-void Engine::check_invariants() const {
-  std::set<UpdateId> seen;
-  for (const UpdateId& id : state_.counted) FEDQUEUE_ASSERT(seen.insert(id).second);
-  for (const UpdateId& id : state_.late) FEDQUEUE_ASSERT(seen.insert(id).second);
+// Only what this step can have changed: sizes, and the facilities its facts are about.
+void Engine::check_invariants(const Step& step) const {
+  if (step.facts.empty()) return;
+  std::size_t held = state_.counted.size() + state_.late.size();
   if (state_.reducing) {
     FEDQUEUE_ASSERT(state_.reducing->input_version == state_.latest);
-    for (const ReduceInput& input : state_.reducing->updates) {
-      FEDQUEUE_ASSERT(seen.insert(input.id).second);
-    }
+    held += state_.reducing->updates.size();
   }
-  for (const auto& [id, facility] : state_.facilities) {
-    if (facility.assigned) {
-      FEDQUEUE_ASSERT(facility.attempts.at(*facility.assigned).phase == AttemptPhase::assigned);
-    }
+  // in_flight is a set, so an update that is held twice makes the numbers differ.
+  FEDQUEUE_ASSERT(held == state_.in_flight.size());
+  const auto check_facility = [this](const FacilityId& id) {
+    const FacilityState& owner = state_.facilities.at(id);
+    if (!owner.assigned) return;
+    FEDQUEUE_ASSERT(owner.attempts.at(*owner.assigned).phase == AttemptPhase::assigned);
+  };
+  for (const Fact& fact : step.facts) {
+    std::visit(
+        [&](const auto& value) {
+          if constexpr (requires { value.facility; }) check_facility(value.facility);
+        },
+        fact);
   }
 }
 

@@ -110,6 +110,7 @@ class Engine {
   void fold(const AttemptFenced& fact);
   void fold(const AttemptEnded& fact);
   void fold(const SegmentAssigned& fact);
+  void fold(const NextDecided& fact);
   void fold(const UpdateDecided& fact);
   void fold(const RoundTimedOut& fact);
   void fold(const ReduceStarted& fact);
@@ -135,6 +136,14 @@ class Engine {
   [[nodiscard]] RoundState round_state(bool timer_fired) const;
   [[nodiscard]] Arrival arrival_of(const UpdateDecided& decision) const;
   [[nodiscard]] double plan_retry_s() const;
+  // How soon an attempt should ask again for what comes after its update.
+  [[nodiscard]] double answer_retry_s(const GroupPlace& place) const;
+  // The other facilities, if the policy plans by them.
+  [[nodiscard]] std::vector<KnownFacility> others_for_plan() const;
+  [[nodiscard]] std::vector<Group> groups() const;
+  void join_group(const FacilityId& id, const GroupPlace& place);
+  void leave_groups(const FacilityId& id);
+  void set_waiting_updates();
   [[nodiscard]] double contact_timeout_s() const;
   void arm_timer(Instant from);
 
@@ -148,7 +157,11 @@ class Engine {
   void start_attempt(const AttemptArrived& event, FacilityState& facility);
   // Decides what an assigned attempt does next, assigning a segment if that is it.
   [[nodiscard]] Next next_for(const FacilityId& id, const AttemptId& attempt_id);
-  [[nodiscard]] Segment make_segment(const FacilityId& id, const AttemptState& attempt) const;
+  [[nodiscard]] bool waits_for_publish(const FacilityId& id, const AttemptState& attempt) const;
+  [[nodiscard]] SegmentAssigned make_segment(const FacilityId& id,
+                                             const AttemptState& attempt) const;
+  // What is left of the attempt's allocation, when that is known.
+  [[nodiscard]] std::optional<double> remaining_s(const AttemptState& attempt) const;
   [[nodiscard]] JobAnswer job_answer(const FacilityId& id, const AttemptId& attempt_id);
   void end_attempt(const FacilityId& id, const AttemptId& attempt_id, std::string state,
                    std::string detail);
@@ -161,17 +174,24 @@ class Engine {
                                              const UpdateId& id,
                                              const UpdateMetadata& metadata) const;
   void decide(const Delivery& delivery, UpdateDecided decision, Admission admission);
-  [[nodiscard]] Next next_after(const AttemptState& attempt, bool rejected) const;
+  [[nodiscard]] Next next_after(const AttemptState& attempt, bool rejected, bool answer_now,
+                                const GroupPlace& place) const;
+  // Decides what follows a decided update, if that was left open and can be told now.
+  void settle_next(const UpdateId& id);
+  [[nodiscard]] UpdateAnswer current_answer(const UpdateDecided& decision) const;
+  void settle_members(std::vector<UpdateId> updates);
 
   void consider_closing(bool timer_fired);
   void close_round(const Aggregation& aggregation, const std::string& cause);
   void expire_leases();
+  void expire_handovers();
+  [[nodiscard]] Instant next_change_by_time() const;
   void fire_timer();
   void retry_reduce();
   void prune_models();
   void record_round(const ReduceStarted& fact);
   [[nodiscard]] StartReduce start_reduce() const;
-  void check_invariants() const;
+  void check_invariants(const Step& step) const;
   [[nodiscard]] nlohmann::json facility_json(const FacilityId& id, const FacilityState& facility,
                                              Instant now) const;
 
@@ -179,6 +199,9 @@ class Engine {
   std::unique_ptr<const Policy> policy_;
   RunState state_;
   Step* current_ = nullptr;  // during step()
+  // No facility falls silent, loses its lease or passes its deadline before this; found by looking
+  // at all of them, and so remembered. Facts that may bring it forward do so.
+  mutable Instant time_changes_at_{};
   Instant now_{};
 };
 

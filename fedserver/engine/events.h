@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "aggregation/optimizer/server_step.h"
+#include "aggregation/policy/policy.h"
 #include "core/base/ids.h"
 #include "core/base/result.h"
 #include "core/base/time.h"
@@ -98,7 +99,7 @@ struct UpdateRefused {
   Error why;
 };
 
-// GET or HEAD of an update. Changes nothing.
+// GET or HEAD of an update. Settles what comes next, when that had to wait for a publication.
 struct UpdateAsked {
   FacilityId facility;
   UpdateId id;
@@ -162,6 +163,7 @@ struct PlanGiven {
   FacilityId facility;
   PlanAnswer plan;
   double budget_s = 0;
+  GroupPlace place = {};
 };
 
 struct AttemptStarted {
@@ -205,6 +207,7 @@ struct SegmentAssigned {
   FacilityId facility;
   AttemptId attempt;
   Segment segment;
+  GroupPlace place = {};
 };
 
 struct UpdateDecided {
@@ -217,9 +220,21 @@ struct UpdateDecided {
   std::int64_t steps_assigned = 0;
   std::optional<double> queue_wait_s;
   double deadline_wait_s = 0;
-  Version arrived_in = 0;  // the newest version at the time
-  bool held_back = false;  // buffered by the policy: waits in the late list
+  Version arrived_in = 0;   // the newest version at the time
+  bool held_back = false;   // buffered by the policy: waits in the late list
+  double stored_s = 0;      // server uptime at its arrival
+  GroupPlace place = {};    // of its segment
+  bool answer_now = false;  // what comes next does not wait for a publication
   UpdateAnswer answer;
+};
+
+// What comes after a decided update, when its decision could not yet tell. From then on it is the
+// answer to every question about the update.
+struct NextDecided {
+  FacilityId facility;
+  AttemptId attempt;
+  UpdateId update;
+  Next next;
 };
 
 // The timer fired and there was too little to close the round with.
@@ -247,7 +262,9 @@ struct ReduceStarted {
   double control_weight = 0;  // of the differences of control variates; 0: none are kept
   std::optional<ServerState> state = {};  // the server state that the step starts from; none: zeros
   std::string cause;                      // of the round's closing
-  std::map<std::string, double> participation;  // of every facility, from this round on
+  // From this round on: of every facility, or of those with an update in it where it is a rate.
+  std::map<std::string, double> participation;
+  std::vector<std::int64_t> closed_groups;
 };
 
 // Waiting updates that can never count any more.
@@ -287,7 +304,7 @@ using Fact =
     std::variant<RunOpened, FacilityJoined, PlanGiven, AttemptStarted, AttemptRelaunched,
                  AttemptRelieved, AttemptFenced, AttemptEnded, SegmentAssigned, UpdateDecided,
                  RoundTimedOut, ReduceStarted, UpdatesDropped, ReduceStalled, Published,
-                 ModelsPruned, EvaluationRecorded, RunStalled, RunFinished>;
+                 ModelsPruned, EvaluationRecorded, RunStalled, RunFinished, NextDecided>;
 
 // The fact's name in the journal and in event streams: "update-decided".
 [[nodiscard]] const char* fact_kind(const Fact& fact);

@@ -66,21 +66,24 @@ void from_json(const nlohmann::json& in, ServerStep& step) {
 FEDQUEUE_FACT(ModelRecord, version, file, sha256, bytes)
 FEDQUEUE_FACT(ServerState, version, file, sha256, bytes)
 FEDQUEUE_FACT(JobRegistration, attempt, nonce, plan_key, ranks, queue)
+FEDQUEUE_FACT(GroupPlace, group, expected_s, latest_s)
 FEDQUEUE_FACT(ReduceInput, id, facility, base, staleness, weight)
 FEDQUEUE_FACT(RunOpened, run, initial)
 FEDQUEUE_FACT(FacilityJoined, facility, samples)
-FEDQUEUE_FACT(PlanGiven, facility, plan, budget_s)
+FEDQUEUE_FACT(PlanGiven, facility, plan, budget_s, place)
 FEDQUEUE_FACT(AttemptStarted, facility, registration, token, deadline_wait_s)
 FEDQUEUE_FACT(AttemptRelaunched, facility, attempt, nonce, token)
 FEDQUEUE_FACT(AttemptRelieved, facility, attempt, reason)
 FEDQUEUE_FACT(AttemptFenced, facility, attempt, reason)
 FEDQUEUE_FACT(AttemptEnded, facility, attempt, state, detail, failed)
-FEDQUEUE_FACT(SegmentAssigned, facility, attempt, segment)
+FEDQUEUE_FACT(SegmentAssigned, facility, attempt, segment, place)
+FEDQUEUE_FACT(NextDecided, facility, attempt, update, next)
 FEDQUEUE_FACT(UpdateDecided, facility, attempt, metadata, digest, bytes, norm, steps_assigned,
-              queue_wait_s, deadline_wait_s, arrived_in, held_back, answer)
+              queue_wait_s, deadline_wait_s, arrived_in, held_back, stored_s, place, answer_now,
+              answer)
 FEDQUEUE_FACT(RoundTimedOut, version, times)
 FEDQUEUE_FACT(ReduceStarted, input_version, updates, kept_late, rebuild_models, unweighted_buffers,
-              keep, step, control_weight, state, cause, participation)
+              keep, step, control_weight, state, cause, participation, closed_groups)
 FEDQUEUE_FACT(UpdatesDropped, ids)
 FEDQUEUE_FACT(ReduceStalled, input_version, why)
 FEDQUEUE_FACT(Published, model, step_norm, state)
@@ -99,7 +102,7 @@ constexpr const char* kinds[] = {
     "attempt-relaunched",  "attempt-relieved", "attempt-fenced",  "attempt-ended",
     "segment-assigned",    "update-decided",   "round-timed-out", "reduce-started",
     "updates-dropped",     "reduce-stalled",   "published",       "models-pruned",
-    "evaluation-recorded", "run-stalled",      "run-finished"};
+    "evaluation-recorded", "run-stalled",      "run-finished",    "next-decided"};
 static_assert(std::size(kinds) == std::variant_size_v<Fact>);
 
 template <std::size_t Index = 0>

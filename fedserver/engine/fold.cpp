@@ -36,20 +36,27 @@ void Engine::fold(const FacilityJoined& fact) {
                                    .step_time = StepTime(policy_->config().alpha_compute),
                                    .overhead = StepTime(policy_->config().alpha_compute),
                                    .launch_delay = StepTime(policy_->config().alpha_compute),
+                                   .sync_time = StepTime(policy_->config().alpha_compute),
+                                   .pace = StepTime(policy_->config().speed_momentum),
                                    .participation = {},
                                    .plan = {},
+                                   .plan_place = {},
                                    .assigned = {},
                                    .last_wait_s = {},
                                    .last_error = {},
                                    .attempts = {},
                                    .plan_at = now_,
                                    .contact_at = now_});
+  time_changes_at_ = now_;
 }
 
 void Engine::fold(const PlanGiven& fact) {
   FacilityState& facility = state_.facilities.at(fact.facility);
   facility.plan = fact.plan;
+  facility.plan_place = fact.place;
   facility.plan_at = now_;
+  time_changes_at_ = now_;
+  join_group(fact.facility, fact.place);
   facility.failed = false;
   if (!facility.participation) {
     facility.participation =
@@ -64,11 +71,17 @@ void Engine::fold(const AttemptStarted& fact) {
   attempt.token = fact.token;
   attempt.deadline_wait_s = fact.deadline_wait_s;
   attempt.predicted_wait_s = facility.waits.predicted_s();
+  attempt.started_at = now_;
+  attempt.assigned_at = now_;
   attempt.lease_until = now_ + from_seconds(config_.lease_s);
+  time_changes_at_ = std::min(time_changes_at_, attempt.lease_until);
   if (facility.plan && facility.plan->key == fact.registration.plan_key) {
     attempt.plan = std::move(facility.plan);
     attempt.predicted_wait_s = attempt.plan->predicted_wait_s;
     facility.plan.reset();
+    attempt.place = facility.plan_place;
+    attempt.assigned_at = facility.plan_at;
+    facility.plan_place = {};
     if (const auto wait_s = fact.registration.queue.queue_wait_s) {
       facility.launch_delay.observe(to_seconds(now_ - facility.plan_at) - *wait_s);
     }
@@ -93,7 +106,10 @@ void Engine::fold(const AttemptRelaunched& fact) {
 
 void Engine::fold(const AttemptRelieved& fact) {
   FacilityState& facility = state_.facilities.at(fact.facility);
-  facility.attempts.at(fact.attempt).phase = AttemptPhase::relieved;
+  AttemptState& attempt = facility.attempts.at(fact.attempt);
+  attempt.phase = AttemptPhase::relieved;
+  attempt.deliver_until = now_ + from_seconds(policy_->config().handover_grace_s);
+  state_.relieved.emplace(fact.facility, fact.attempt);
   if (facility.assigned == fact.attempt) facility.assigned.reset();
 }
 
@@ -102,6 +118,7 @@ void Engine::fold(const AttemptFenced& fact) {
   AttemptState& attempt = facility.attempts.at(fact.attempt);
   attempt.phase = AttemptPhase::fenced;
   attempt.outstanding.reset();
+  state_.relieved.erase({fact.facility, fact.attempt});
   if (facility.assigned == fact.attempt) facility.assigned.reset();
 }
 
@@ -110,6 +127,7 @@ void Engine::fold(const AttemptEnded& fact) {
   const bool known_before = facility.attempts.contains(fact.attempt);
   AttemptState& attempt = facility.attempts[fact.attempt];
   attempt.phase = AttemptPhase::ended;
+  state_.relieved.erase({fact.facility, fact.attempt});
   attempt.end_state = fact.state;
   if (facility.assigned == fact.attempt) facility.assigned.reset();
   if (!known_before) {
@@ -117,6 +135,7 @@ void Engine::fold(const AttemptEnded& fact) {
     facility.plan.reset();  // its job is gone without ever having registered
   }
   if (!fact.failed) return;
+  leave_groups(fact.facility);
   facility.failed = true;
   ++facility.jobs_failed;
   facility.last_error = "job " + fact.attempt.str() + " ended as " + fact.state +
@@ -128,8 +147,33 @@ void Engine::fold(const AttemptEnded& fact) {
 void Engine::fold(const SegmentAssigned& fact) {
   AttemptState& attempt = state_.facilities.at(fact.facility).attempts.at(fact.attempt);
   attempt.outstanding = fact.segment;
+  attempt.place = fact.place;
+  if (attempt.segments_done > 0) attempt.assigned_at = now_;
   attempt.steps_done = 0;
+  join_group(fact.facility, fact.place);
 }
+
+void Engine::join_group(const FacilityId& id, const GroupPlace& place) {
+  if (place.group < 0) return;
+  const double now_s = to_seconds(now_.time_since_epoch());
+  std::erase_if(state_.groups, [&](const auto& entry) { return entry.second.latest_s <= now_s; });
+  state_.next_group = std::max(state_.next_group, place.group + 1);
+  if (place.latest_s <= now_s) return;  // its job waited too long: it will be late
+  GroupState& group = state_.groups[place.group];
+  group.expected_s = place.expected_s;
+  group.latest_s = place.latest_s;
+  group.missing.insert(id);
+  const double pace_s = state_.facilities.at(id).pace.seconds().value_or(0);
+  if (pace_s > 0 && (group.fastest_pace_s == 0 || pace_s < group.fastest_pace_s)) {
+    group.fastest_pace_s = pace_s;
+  }
+}
+
+void Engine::leave_groups(const FacilityId& id) {
+  for (auto& [number, group] : state_.groups) group.missing.erase(id);
+}
+
+void Engine::fold(const NextDecided& fact) { state_.follow_ups[fact.update] = fact.next; }
 
 void Engine::fold(const UpdateDecided& fact) {
   FacilityState& facility = state_.facilities.at(fact.facility);
@@ -137,6 +181,22 @@ void Engine::fold(const UpdateDecided& fact) {
   attempt.outstanding.reset();
   ++attempt.segments_done;
   attempt.last_update = fact.answer.id;
+  if (attempt.decided_at) {
+    const double turnaround_s = to_seconds(now_ - *attempt.decided_at);
+    state_.turnaround.observe(turnaround_s);
+    const double trained_s =
+        fact.metadata.train_seconds > 0
+            ? fact.metadata.train_seconds
+            : fact.metadata.seconds_per_step * static_cast<double>(fact.metadata.steps_run);
+    if (trained_s > 0) facility.sync_time.observe(turnaround_s - trained_s);
+  }
+  attempt.decided_at = now_;
+  if (fact.metadata.steps_run > 0) {
+    facility.pace.observe(to_seconds(now_ - attempt.assigned_at) /
+                          static_cast<double>(fact.metadata.steps_run));
+  }
+  const auto group = state_.groups.find(fact.place.group);
+  if (group != state_.groups.end()) group->second.missing.erase(fact.facility);
   facility.step_time.observe(fact.metadata.seconds_per_step);
   facility.overhead.observe(fact.metadata.overhead_s);
   if (policy_->config().is_published() && fact.queue_wait_s) {
@@ -151,6 +211,10 @@ void Engine::fold(const UpdateDecided& fact) {
     state_.late.push_back(fact.answer.id);
   } else {
     state_.counted.push_back(fact.answer.id);
+  }
+  if (fact.answer.disposition != Disposition::rejected) {
+    state_.in_flight.insert(fact.answer.id);
+    ++state_.waiting_updates[fact.facility];
   }
   if (fact.answer.late) ++facility.updates_late;
   state_.stalled.clear();
@@ -168,10 +232,24 @@ void Engine::fold(const ReduceStarted& fact) {
   state_.counted.clear();
   state_.late = fact.kept_late;
   for (const auto& [id, participation] : fact.participation) {
-    state_.facilities.at(FacilityId(id)).participation = participation;
+    FacilityState& facility = state_.facilities.at(FacilityId(id));
+    facility.participation = participation;
+    facility.participation_at = now_;
   }
+  for (const std::int64_t group : fact.closed_groups) state_.groups.erase(group);
   state_.reducing = fact;
+  state_.reducing_since = now_;
+  state_.in_flight = {state_.late.begin(), state_.late.end()};
+  for (const ReduceInput& input : fact.updates) state_.in_flight.insert(input.id);
+  set_waiting_updates();
   state_.empty_timers = 0;
+}
+
+void Engine::set_waiting_updates() {
+  state_.waiting_updates.clear();
+  for (const std::vector<UpdateId>* list : {&state_.counted, &state_.late}) {
+    for (const UpdateId& id : *list) ++state_.waiting_updates[state_.decisions.at(id).facility];
+  }
 }
 
 void Engine::record_round(const ReduceStarted& fact) {
@@ -179,26 +257,28 @@ void Engine::record_round(const ReduceStarted& fact) {
   round.version = fact.input_version + 1;
   round.cause = fact.cause;
   round.open_s = to_seconds(now_ - state_.round_opened_at);
-  for (auto& [id, facility] : state_.facilities) {
-    RoundCell cell;
-    cell.outcome = "missed";
-    cell.predicted_wait_s = facility.waits.predicted_s();
-    for (const ReduceInput& input : fact.updates) {
-      if (input.facility != id) continue;
-      const UpdateDecided& decision = state_.decisions.at(input.id);
-      const AttemptState& attempt = facility.attempts.at(decision.attempt);
-      cell.outcome = decision.answer.late || input.staleness > 0 ? "late" : "admitted";
-      cell.queue_wait_s = decision.queue_wait_s;
-      cell.predicted_wait_s = attempt.predicted_wait_s;
-      cell.steps_run += decision.metadata.steps_run;
-      cell.steps_assigned += decision.steps_assigned;
-      cell.staleness = input.staleness;
-      cell.weight += input.weight;
-      cell.loss = decision.metadata.loss;
-      ++facility.updates_counted;
+  for (const ReduceInput& input : fact.updates) {
+    FacilityState& facility = state_.facilities.at(input.facility);
+    const UpdateDecided& decision = state_.decisions.at(input.id);
+    RoundCell& cell = round.cells[input.facility];
+    cell.outcome = decision.answer.late || input.staleness > 0 ? "late" : "admitted";
+    cell.queue_wait_s = decision.queue_wait_s;
+    cell.predicted_wait_s = facility.attempts.at(decision.attempt).predicted_wait_s;
+    cell.steps_run += decision.metadata.steps_run;
+    cell.steps_assigned += decision.steps_assigned;
+    cell.staleness = input.staleness;
+    cell.weight += input.weight;
+    cell.loss = decision.metadata.loss;
+    ++facility.updates_counted;
+  }
+  if (policy_->one_update_per_round()) {
+    for (auto& [id, facility] : state_.facilities) {
+      RoundCell& cell = round.cells[id];
+      if (!cell.outcome.empty()) continue;
+      cell.outcome = "missed";
+      cell.predicted_wait_s = facility.waits.predicted_s();
+      ++facility.rounds_missed;
     }
-    if (cell.outcome == "missed") ++facility.rounds_missed;
-    round.cells.emplace(id, std::move(cell));
   }
   state_.rounds.push_back(std::move(round));
   if (state_.rounds.size() > rounds_remembered) state_.rounds.erase(state_.rounds.begin());
@@ -208,7 +288,9 @@ void Engine::fold(const UpdatesDropped& fact) {
   for (const UpdateId& id : fact.ids) {
     forget(state_.counted, id);
     forget(state_.late, id);
+    state_.in_flight.erase(id);
   }
+  set_waiting_updates();
 }
 
 void Engine::fold(const ReduceStalled& fact) {
@@ -219,6 +301,8 @@ void Engine::fold(const ReduceStalled& fact) {
 
 void Engine::fold(const Published& fact) {
   FEDQUEUE_ASSERT(state_.reducing && fact.model.version == state_.latest + 1);
+  for (const ReduceInput& input : state_.reducing->updates) state_.in_flight.erase(input.id);
+  state_.publish_time.observe(to_seconds(now_ - state_.reducing_since));
   state_.models[fact.model.version] = fact.model;
   state_.latest = fact.model.version;
   if (fact.state) state_.server_state = fact.state;

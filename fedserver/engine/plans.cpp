@@ -45,17 +45,30 @@ void Engine::on(const PlanRequested& event) {
 std::optional<PlanAnswer> Engine::reason_to_wait(const FacilityId& id,
                                                  const FacilityState& facility,
                                                  const PlanRequest& request) const {
+  bool successor = false;
   if (facility.assigned) {
-    return plan_wait("job " + facility.assigned->str() + " of this facility is training",
-                     plan_retry_s());
-  }
-  if (request.pending_jobs + request.running_jobs > 0) {
+    const AttemptState& running = facility.attempts.at(*facility.assigned);
+    const double elapsed_s = to_seconds(now_ - running.started_at);
+    std::optional<double> limit_s = running.registration.queue.time_limit_s;
+    if (!limit_s && config_.job_time_limit_s > 0) limit_s = config_.job_time_limit_s;
+    successor = request.pending_jobs == 0 && policy_->may_submit_successor(elapsed_s, limit_s);
+    if (!successor) {
+      return plan_wait("job " + facility.assigned->str() + " of this facility is training",
+                       plan_retry_s());
+    }
+  } else if (request.pending_jobs + request.running_jobs > 0) {
     return plan_wait("a job of this facility is queued or running", plan_retry_s());
   }
   for (const auto& [attempt_id, attempt] : facility.attempts) {
     if (attempt.registration.plan_key == request.key) {
       return plan_wait("the plan was used by job " + attempt_id.str(), plan_retry_s());
     }
+  }
+  // A successor starts some time after it was asked for; and there may be no rounds to wait for.
+  if (successor || !policy_->one_update_per_round()) {
+    const bool held = !successor && policy_->holds_facility_until_publish() && delivered(id);
+    if (held) return plan_wait("this facility's update is being published", 0.2);
+    return std::nullopt;
   }
   const bool in_reduction =
       state_.reducing &&
@@ -83,18 +96,20 @@ void Engine::give_plan(const FacilityId& id, FacilityState& owner, const PlanReq
   if (!self.predicted_wait_s) self.predicted_wait_s = request.expected_wait_s;
   const std::optional<double> limit_s =
       config_.job_time_limit_s > 0 ? std::optional(config_.job_time_limit_s) : std::nullopt;
-  const WorkPlan work = policy_->plan(self, known_facilities(), limit_s, state_.latest);
+  const WorkPlan work = policy_->plan(self, others_for_plan(), limit_s, state_.latest);
+  const std::optional<GroupedWork> grouped =
+      policy_->place(self, groups(), state_.next_group, to_seconds(now_.time_since_epoch()));
   PlanAnswer plan;
   plan.verb = PlanAnswer::Verb::submit;
   plan.reason = "round " + std::to_string(state_.latest + 1) + " is open";
   plan.key = request.key;
-  plan.local_steps = work.local_steps;
+  plan.local_steps = grouped ? grouped->local_steps : work.local_steps;
   plan.learning_rate = work.learning_rate;
   plan.time_limit_s = config_.job_time_limit_s;
   plan.deadline_wait_s = work.deadline_wait_s;
   plan.predicted_wait_s = self.predicted_wait_s;
   if (policy_->pins_base_at_plan()) plan.base = state_.latest;
-  record(PlanGiven{id, plan, work.budget_s});
+  record(PlanGiven{id, plan, work.budget_s, grouped ? grouped->place : GroupPlace{}});
   answer(plan);
 }
 

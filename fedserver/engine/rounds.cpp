@@ -45,8 +45,16 @@ void Engine::close_round(const Aggregation& aggregation, const std::string& caus
     fact.updates.push_back(
         {update.id, update.facility, update.base, update.staleness, update.weight});
   }
-  for (const KnownFacility& facility : known_facilities()) {
+  fact.closed_groups = aggregation.closed_groups;
+  const auto note_participation = [&](const KnownFacility& facility) {
     fact.participation[facility.id.str()] = policy_->participation_after(facility, aggregation);
+  };
+  if (policy_->one_update_per_round()) {
+    for (const KnownFacility& facility : known_facilities()) note_participation(facility);
+  } else {
+    for (const WeightedUpdate& update : aggregation.updates) {
+      note_participation(known(update.facility, state_.facilities.at(update.facility)));
+    }
   }
   record(std::move(fact));
   for (const DroppedUpdate& dropped : aggregation.dropped) act(RemoveUpdate{dropped.id});
@@ -57,16 +65,18 @@ void Engine::on(const ReduceFinished& event) {
   if (!state_.reducing || event.model.version != state_.latest + 1) return;  // done before
   std::vector<UpdateId> consumed;
   for (const ReduceInput& input : state_.reducing->updates) consumed.push_back(input.id);
+  const bool regroup = !state_.reducing->closed_groups.empty();
   const std::optional<ServerState> replaced = event.state ? state_.server_state : std::nullopt;
   record(Published{event.model, event.step_norm, event.state});
   act(LinkLatest{event.model});
   if (replaced && replaced->file != event.state->file) act(RemoveState{*replaced});
-  for (UpdateId& id : consumed) act(RemoveUpdate{std::move(id)});
+  for (const UpdateId& id : consumed) act(RemoveUpdate{id});
   prune_models();
   if (config_.rounds_max > 0 && state_.latest >= config_.rounds_max) {
     record(RunFinished{"all " + std::to_string(config_.rounds_max) + " rounds are published"});
     return;
   }
+  if (regroup) settle_members(std::move(consumed));
   consider_closing(false);  // with what arrived meanwhile
 }
 
@@ -91,11 +101,14 @@ void Engine::prune_models() {
   Version needed = state_.latest - config_.models_kept + 1;
   for (const auto& [id, facility] : state_.facilities) {
     if (facility.plan && facility.plan->base >= 0) needed = std::min(needed, facility.plan->base);
-    for (const auto& [attempt_id, attempt] : facility.attempts) {
-      if (attempt.outstanding && attempt.phase == AttemptPhase::assigned) {
-        needed = std::min(needed, attempt.outstanding->base);
-      }
+    if (facility.assigned) {
+      const AttemptState& attempt = facility.attempts.at(*facility.assigned);
+      if (attempt.outstanding) needed = std::min(needed, attempt.outstanding->base);
     }
+  }
+  for (const auto& [id, attempt_id] : state_.relieved) {
+    const AttemptState& attempt = state_.facilities.at(id).attempts.at(attempt_id);
+    if (attempt.outstanding) needed = std::min(needed, attempt.outstanding->base);
   }
   for (const std::vector<UpdateId>* list : {&state_.counted, &state_.late}) {
     for (const UpdateId& id : *list) {
@@ -122,13 +135,20 @@ void Engine::on(const Tick&) {
     record(RunFinished{"the run's deadline has passed"});
     return;
   }
-  expire_leases();
+  const bool time_changes = time_changes_at_ <= now_;
+  if (time_changes) expire_leases();
+  expire_handovers();
   retry_reduce();
+  const double now_s = to_seconds(now_.time_since_epoch());
+  const bool group_is_due =
+      std::any_of(state_.groups.begin(), state_.groups.end(),
+                  [&](const auto& entry) { return entry.second.latest_s <= now_s; });
   if (!state_.reducing && state_.timer_at && *state_.timer_at <= now_) {
     fire_timer();
-  } else {
+  } else if (time_changes || group_is_due) {
     consider_closing(false);  // a wait may have passed its deadline
   }
+  if (time_changes) time_changes_at_ = next_change_by_time();
 }
 
 void Engine::fire_timer() {

@@ -6,6 +6,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,10 +31,15 @@ struct AttemptState {
   std::optional<double> predicted_wait_s;  // when the job was planned
   std::optional<PlanAnswer> plan;
   std::optional<Segment> outstanding;  // handed out, its update not yet decided
+  GroupPlace place;                    // of the outstanding segment, or of the plan
+  Instant started_at{};
+  Instant assigned_at{};                // of the newest segment; of the first: of the plan
+  std::optional<Instant> decided_at{};  // of the newest update
   int segments_done = 0;
   std::optional<UpdateId> last_update;
   std::string end_state;
   Instant lease_until{};        // volatile
+  Instant deliver_until{};      // volatile: of a relieved attempt
   std::int64_t steps_done = 0;  // volatile, of the outstanding segment
 };
 
@@ -44,8 +50,12 @@ struct FacilityState {
   StepTime overhead;
   // From the plan to the job's registration, less its queue wait: submitting, polling, launching.
   StepTime launch_delay;
+  StepTime sync_time;  // between two segments of one job: all but training
+  StepTime pace;       // seconds per step, from assignment to arrival
   std::optional<double> participation;
-  std::optional<PlanAnswer> plan;  // given, no job of it has registered yet
+  std::optional<Instant> participation_at{};  // of its last counted update
+  std::optional<PlanAnswer> plan;             // given, no job of it has registered yet
+  GroupPlace plan_place;
   std::optional<AttemptId> assigned;
   bool failed = false;  // its newest job ended without an update
   std::optional<double> last_wait_s;
@@ -81,6 +91,14 @@ struct RoundRecord {
   std::map<FacilityId, RoundCell> cells;
 };
 
+// Facilities that are to arrive together.
+struct GroupState {
+  double expected_s = 0;
+  double latest_s = 0;
+  double fastest_pace_s = 0;
+  std::set<FacilityId> missing;  // members whose update is not in yet
+};
+
 struct RunState {
   std::string run;
   std::map<FacilityId, FacilityState> facilities;
@@ -88,6 +106,15 @@ struct RunState {
   std::vector<UpdateId> counted;  // in the open round, in the order of arrival
   std::vector<UpdateId> late;     // buffered for a later round
   std::optional<ReduceStarted> reducing;
+  Instant reducing_since{};
+  StepTime publish_time{0.2};    // from closing a round to its model
+  StepTime turnaround{0.05};     // from one update of a job to its next, over all facilities
+  std::set<UpdateId> in_flight;  // counted, late, or being reduced
+  std::map<FacilityId, int> waiting_updates;  // counted or late, by facility
+  std::map<UpdateId, Next> follow_ups;        // what comes after updates, told later
+  std::map<std::int64_t, GroupState> groups;
+  std::int64_t next_group = 0;
+  std::set<std::pair<FacilityId, AttemptId>> relieved;  // may still deliver
   std::map<Version, ModelRecord> models;
   Version latest = 0;
   std::optional<ServerState> server_state;  // of `latest`

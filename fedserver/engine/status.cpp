@@ -45,6 +45,7 @@ json Engine::facility_json(const FacilityId& id, const FacilityState& owner, Ins
   put_optional(out, "predicted_wait_s", owner.waits.predicted_s());
   put_optional(out, "last_wait_s", owner.last_wait_s);
   put_optional(out, "seconds_per_step", owner.step_time.seconds());
+  put_optional(out, "sync_s", owner.sync_time.seconds());
   std::string state = active(owner) ? "idle" : "silent";
   if (owner.failed) state = "failed";
   if (owner.plan) {
@@ -142,8 +143,15 @@ std::string Engine::durable_state() const {
   if (state_.server_state) out["server_state"] = state_.server_state->sha256;
   for (const auto& [version, model] : state_.models) out["models"].push_back(model.sha256);
   for (const auto& [id, decision] : state_.decisions) {
-    out["decisions"][id.str()] = encode(decision.answer);
+    out["decisions"][id.str()] = encode(current_answer(decision));
   }
+  for (const auto& [id, group] : state_.groups) {
+    json members = json::array();
+    for (const FacilityId& member : group.missing) members.push_back(member.str());
+    out["groups"][std::to_string(id)] = {
+        {"expected_s", group.expected_s}, {"latest_s", group.latest_s}, {"missing", members}};
+  }
+  put_optional(out, "turnaround_s", state_.turnaround.seconds());
   for (const auto& [id, owner] : state_.facilities) {
     json facility_out = facility_json(id, owner, owner.contact_at);
     facility_out.erase("state");
@@ -153,11 +161,13 @@ std::string Engine::durable_state() const {
       json row = {{"phase", to_text(attempt.phase)},
                   {"token", attempt.token},
                   {"nonce", attempt.registration.nonce},
-                  {"segments_done", attempt.segments_done}};
+                  {"segments_done", attempt.segments_done},
+                  {"group", attempt.place.group}};
       if (attempt.outstanding) row["outstanding"] = *attempt.outstanding;
       facility_out["attempts"][attempt_id.str()] = std::move(row);
     }
     if (owner.plan) facility_out["plan"] = *owner.plan;
+    put_optional(facility_out, "pace_s", owner.pace.seconds());
     out["facilities"][id.str()] = std::move(facility_out);
   }
   return out.dump();

@@ -1,4 +1,6 @@
 // Updates: who may deliver what, and what becomes of it.
+#include <algorithm>
+
 #include "core/base/assert.h"
 #include "fedserver/engine/engine.h"
 
@@ -63,8 +65,37 @@ Result<Engine::Delivery> Engine::delivery(const FacilityId& facility_id, const U
 bool Engine::answered_before(const FacilityId& facility_id, const UpdateId& id) {
   const auto decided = state_.decisions.find(id);
   if (decided == state_.decisions.end() || decided->second.facility != facility_id) return false;
-  answer(decided->second.answer);
+  settle_next(id);
+  answer(current_answer(decided->second));
   return true;
+}
+
+UpdateAnswer Engine::current_answer(const UpdateDecided& decision) const {
+  UpdateAnswer reply = decision.answer;
+  const auto next = state_.follow_ups.find(reply.id);
+  if (next != state_.follow_ups.end()) reply.next = next->second;
+  return reply;
+}
+
+void Engine::settle_next(const UpdateId& id) {
+  const UpdateDecided& decision = state_.decisions.at(id);
+  if (decision.answer.next.kind != Next::Kind::wait || state_.follow_ups.contains(id)) return;
+  const AttemptId attempt_id = decision.attempt;
+  const AttemptState& attempt = state_.facilities.at(decision.facility).attempts.at(attempt_id);
+  if (attempt.last_update != id) return;  // a later one was delivered since
+  Next next = next_for(decision.facility, attempt_id);
+  if (next.kind == Next::Kind::wait) return;
+  record(NextDecided{decision.facility, attempt_id, id, std::move(next)});
+}
+
+// A group is placed anew when its version is out: the fastest first, so that the others can join.
+void Engine::settle_members(std::vector<UpdateId> updates) {
+  const auto pace_s = [this](const UpdateId& id) {
+    return state_.facilities.at(state_.decisions.at(id).facility).pace.seconds().value_or(0);
+  };
+  std::stable_sort(updates.begin(), updates.end(),
+                   [&](const UpdateId& a, const UpdateId& b) { return pace_s(a) < pace_s(b); });
+  for (const UpdateId& id : updates) settle_next(id);
 }
 
 UpdateDecided Engine::decision_about(const Delivery& offer, const FacilityId& facility_id,
@@ -78,6 +109,8 @@ UpdateDecided Engine::decision_about(const Delivery& offer, const FacilityId& fa
   decision.queue_wait_s = offer.attempt->registration.queue.queue_wait_s;
   decision.deadline_wait_s = offer.attempt->deadline_wait_s;
   decision.arrived_in = state_.latest;
+  decision.stored_s = to_seconds(now_.time_since_epoch());
+  decision.place = offer.attempt->place;
   return decision;
 }
 
@@ -86,7 +119,9 @@ void Engine::on(const UploadOffered& event) {
   const Result<Delivery> offer = delivery(event.facility, event.id, event.metadata, event.token);
   if (!offer) return answer(offer.error());
   const std::uint64_t model_bytes = state_.models.at(state_.latest).bytes;
-  const std::uint64_t bytes_max = model_bytes + (1u << 20);  // its header may be worded differently
+  // Control variates come beside the delta; the header may be worded differently.
+  const std::uint64_t bytes_max =
+      (*policy_->config().control_variates ? 2 : 1) * model_bytes + (1u << 20);
   if (event.bytes > bytes_max) {
     return answer(Error{Code::too_large,
                         "update " + event.id.str() + ": it has " + std::to_string(event.bytes) +
@@ -142,28 +177,30 @@ void Engine::decide(const Delivery& offer, UpdateDecided decision, Admission adm
     reply.reason = "round " + std::to_string(state_.latest + 1) + " has just closed; " +
                    "it counts in the next";
   }
-  reply.next = next_after(*offer.attempt, rejected);
+  decision.answer_now = admission.answer_now;
+  reply.next = next_after(*offer.attempt, rejected, admission.answer_now, decision.place);
   const UpdateId id = reply.id;
   record(std::move(decision));
   if (rejected) act(RemoveUpdate{id});
-  answer(state_.decisions.at(id).answer);
+  settle_next(id);
+  answer(current_answer(state_.decisions.at(id)));
 }
 
-// What the trainer does after this delivery. `wait` sends it to register again, where next_for()
-// decides with what is known then.
-Next Engine::next_after(const AttemptState& attempt, bool rejected) const {
+// What the trainer does after this delivery. `wait`: it is not known yet; settle_next() decides.
+Next Engine::next_after(const AttemptState& attempt, bool rejected, bool answer_now,
+                        const GroupPlace& place) const {
   Next next;
   if (attempt.phase != AttemptPhase::assigned) {
     next.reason = "this job has lost its place";
     return next;
   }
-  if (policy_->answers_after_publish() && !rejected) {
+  if (policy_->answers_after_publish() && !rejected && !answer_now) {
     next.kind = Next::Kind::wait;
-    next.wait_s = plan_retry_s();
+    next.wait_s = answer_retry_s(place);
     next.reason = "answered when the update has been aggregated";
     return next;
   }
-  if (attempt.segments_done + 1 < policy_->config().segments_per_job) {
+  if (policy_->has_more_segments(attempt.segments_done + 1)) {
     next.kind = Next::Kind::wait;
     next.wait_s = rejected ? 0.2 : plan_retry_s();
     next.reason = "another segment in this allocation";

@@ -80,6 +80,13 @@ struct Logger {
       log.info("update received", fields);
     }
   }
+  void operator()(const NextDecided& fact) const {
+    log.debug("next decided", {{"facility", fact.facility},
+                               {"job", fact.attempt},
+                               {"update", fact.update},
+                               {"next", to_text(fact.next.kind)},
+                               {"reason", fact.next.reason}});
+  }
   void operator()(const UpdatesDropped& fact) const {
     for (const UpdateId& id : fact.ids) log.warning("update dropped", {{"update", id}});
   }

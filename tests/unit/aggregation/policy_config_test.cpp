@@ -120,7 +120,7 @@ TEST(PolicyConfig, RefusesEachSettingThatCannotWork) {
                                                      {"lr_base", "0"},
                                                      {"lr_base", "nan"},
                                                      {"walltime_margin_s", "-1"},
-                                                     {"segments_per_job", "0"},
+                                                     {"segments_per_job", "-1"},
                                                      {"gamma", "0"},
                                                      {"m_min", "0"},
                                                      {"a_max", "0"},

@@ -26,6 +26,8 @@ class PlayedServer : public SessionServer {
   int segments = 2;
   HeartbeatAnswer::State beat = HeartbeatAnswer::State::go_on;
   bool upload_fails = false;
+  bool answers_later = false;
+  std::vector<std::string> asked;
   std::vector<std::string> uploaded;
   std::vector<JobEnd> ends;
 
@@ -58,6 +60,20 @@ class PlayedServer : public SessionServer {
     EXPECT_EQ(token, "token");
     if (upload_fails) return Error{Code::network, "cut", ""};
     uploaded.push_back(id.str());
+    UpdateAnswer answer;
+    answer.id = id;
+    const int done = static_cast<int>(uploaded.size());
+    if (answers_later) {
+      answer.next.kind = Next::Kind::wait;
+      answer.next.wait_s = 0.001;
+    } else if (done < segments) {
+      answer.next = segment(done + 1, done);
+    }
+    return answer;
+  }
+  // The answer after a wait: the segment that the upload could not name yet.
+  Result<UpdateAnswer> ask_next(const UpdateId& id) override {
+    asked.push_back(id.str());
     UpdateAnswer answer;
     answer.id = id;
     const int done = static_cast<int>(uploaded.size());
@@ -117,6 +133,14 @@ class SessionLoopTest : public testing::Test {
   PlayedServer server_;
   PlayedTrainer trainer_;
 };
+
+TEST_F(SessionLoopTest, AsksForTheSegmentThatAnUploadCouldNotNameYet) {
+  server_.answers_later = true;
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(server_.uploaded.size(), 2u);
+  EXPECT_EQ(server_.asked, server_.uploaded) << "each update is asked about by its own id";
+  EXPECT_EQ(trainer_.loaded, (std::vector<Version>{0, 1}));
+}
 
 TEST_F(SessionLoopTest, TrainsItsSegmentsAndReportsTheEnd) {
   EXPECT_EQ(run(), 0);

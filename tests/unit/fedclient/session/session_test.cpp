@@ -295,7 +295,14 @@ TEST(Session, EndsUnderAnyMixOfFailures) {
           session.trained(steps(static_cast<std::int64_t>(random.below(3))), at(now));
           break;
         case Step::upload:
-          session.uploaded(answer(Disposition::counted, segment(2, 1)), at(now));
+          session.uploaded(
+              answer(Disposition::counted, random.uniform() < 0.5 ? wait_for(1) : segment(2, 1)),
+              at(now));
+          break;
+        case Step::ask:
+          session.asked(
+              answer(Disposition::counted, random.uniform() < 0.5 ? wait_for(1) : segment(2, 1)),
+              at(now));
           break;
         case Step::report:
           session.reported();
@@ -308,6 +315,44 @@ TEST(Session, EndsUnderAnyMixOfFailures) {
     EXPECT_EQ(session.step(), Step::over) << "seed " << seed;
     EXPECT_FALSE(session.heartbeat_due()) << "seed " << seed;
   }
+}
+
+TEST(Session, AsksForTheNextSegmentThatTheUploadCouldNotName) {
+  Session session = training();
+  session.trained(steps(40), at(3));
+  session.uploaded(answer(Disposition::counted, wait_for(0.5)), at(4));
+  ASSERT_EQ(session.step(), Step::wait);
+  EXPECT_EQ(session.wake_at(), at(4.5));
+  session.waited(at(4.5));
+  ASSERT_EQ(session.step(), Step::ask);
+  EXPECT_EQ(session.update_id().str(), "site-a.10001.0.1") << "of the update that was sent";
+  session.asked(answer(Disposition::counted, wait_for(0.5)), at(5));
+  session.waited(at(5.5));
+  ASSERT_EQ(session.step(), Step::ask);
+  session.asked(answer(Disposition::counted, segment(2, 5)), at(6));
+  ASSERT_EQ(session.step(), Step::fetch);
+  EXPECT_EQ(session.segment().index, 2);
+  EXPECT_EQ(session.updates_accepted(), 1);
+}
+
+TEST(Session, RegistersAgainWhenTheServerNoLongerKnowsItsUpdate) {
+  Session session = training();
+  session.trained(steps(40), at(3));
+  session.uploaded(answer(Disposition::counted, wait_for(0.5)), at(4));
+  session.waited(at(4.5));
+  session.failed({Code::not_found, "not known", ""}, at(5), 0);
+  EXPECT_EQ(session.step(), Step::enrol);
+}
+
+TEST(Session, AnInterruptWhileItAsksEndsItWithoutAnotherSegment) {
+  Session session = training();
+  session.trained(steps(40), at(3));
+  session.uploaded(answer(Disposition::counted, wait_for(0.5)), at(4));
+  session.waited(at(4.5));
+  session.interrupt("time is over", at(4.6));
+  session.asked(answer(Disposition::counted, segment(2, 5)), at(5));
+  EXPECT_EQ(session.step(), Step::report);
+  EXPECT_EQ(session.reason(), "time is over");
 }
 
 }  // namespace

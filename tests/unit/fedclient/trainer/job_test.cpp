@@ -50,6 +50,15 @@ class PlayedServer : public SessionServer {
     }
     return out;
   }
+  Result<UpdateAnswer> ask_next(const UpdateId& id) override {
+    UpdateAnswer out;
+    out.id = id;
+    if (!next.empty()) {
+      out.next = next.front();
+      next.pop_front();
+    }
+    return out;
+  }
 
   std::filesystem::path model;
   JobAnswer answer;

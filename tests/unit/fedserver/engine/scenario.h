@@ -63,6 +63,9 @@ class Scenario {
       if (const auto* remove = std::get_if<RemoveModel>(&action)) {
         models_removed.insert(remove->model.version);
       }
+      if (const auto* remove = std::get_if<RemoveState>(&action)) {
+        states_removed.insert(remove->state.file);
+      }
     }
     return step.answer;
   }
@@ -165,6 +168,7 @@ class Scenario {
   std::vector<StartReduce> reduces;
   std::set<UpdateId> removed;
   std::set<Version> models_removed;
+  std::set<std::string> states_removed;
 
  private:
   void mirror(const Fact& fact) {

@@ -1,0 +1,76 @@
+#include "aggregation/policy/arrivals.h"
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_set>
+
+#include "aggregation/policy/round_selection.h"
+#include "aggregation/weighting/base_weights.h"
+
+namespace fedqueue {
+
+ArrivalPool pool_arrivals(const RoundState& round, std::span<const KnownFacility> facilities,
+                          const Policy& policy) {
+  ArrivalPool pool;
+  const std::optional<std::int64_t> cap = policy.staleness_cap_versions(round.enrolled);
+  std::unordered_set<FacilityId> enrolled;
+  for (const KnownFacility& facility : facilities) enrolled.insert(facility.id);
+  for (const std::vector<Arrival>* list : {&round.late, &round.counted}) {
+    for (const Arrival& arrival : *list) {
+      std::string reason = reason_to_reject(arrival, round.version, cap);
+      if (reason.empty() && !enrolled.contains(arrival.facility))
+        reason = "its facility is not enrolled any more";
+      if (reason.empty())
+        pool.usable.push_back(arrival);
+      else
+        pool.dropped.push_back({arrival.id, std::move(reason)});
+    }
+  }
+  return pool;
+}
+
+void sort_by_name(std::vector<Arrival>& arrivals) {
+  std::sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) {
+    return std::tie(a.facility, a.base, a.id) < std::tie(b.facility, b.base, b.id);
+  });
+}
+
+Admission admit_each(const Arrival& arrival, const RoundState& round, const Policy& policy) {
+  std::string reason =
+      reason_to_reject(arrival, round.version, policy.staleness_cap_versions(round.enrolled));
+  if (!reason.empty()) return {Admission::Kind::reject, false, std::move(reason), false};
+  const std::int64_t staleness = staleness_of(arrival, round.version);
+  if (staleness == 0) return {Admission::Kind::count, false, "counted", false};
+  return {Admission::Kind::count, false,
+          "counted, " + std::to_string(staleness) + " versions behind the newest", false};
+}
+
+CloseDecision close_at(std::int64_t needed, const RoundState& round) {
+  const auto in = static_cast<std::int64_t>(round.counted.size() + round.late.size());
+  if (in >= std::max<std::int64_t>(1, needed))
+    return {true, in == 1 ? "an update is in" : std::to_string(in) + " updates are in"};
+  if (in > 0 && round.timer_fired) return {true, "timer"};
+  return {false, std::to_string(in) + " of " + std::to_string(needed) + " updates are in"};
+}
+
+double client_factor(const FacilityId& facility, std::span<const KnownFacility> facilities,
+                     const PolicyConfig& config) {
+  if (config.client_share == ClientShare::one || facilities.empty()) return 1;
+  if (config.client_share == ClientShare::equal) return 1 / static_cast<double>(facilities.size());
+  double all = 0;
+  double own = 0;
+  for (const KnownFacility& other : facilities) {
+    const auto samples = static_cast<double>(std::max<std::int64_t>(0, other.samples));
+    all += samples;
+    if (other.id == facility) own = samples;
+  }
+  return all > 0 ? own / all : 1 / static_cast<double>(facilities.size());
+}
+
+WeightedUpdate weighted(const Arrival& arrival, Version version, double weight,
+                        double staleness_factor) {
+  return {arrival.id, arrival.facility, arrival.base, staleness_of(arrival, version),
+          weight,     staleness_factor};
+}
+
+}  // namespace fedqueue
