@@ -20,6 +20,7 @@ class FedQueueCorrected final : public Policy {
   [[nodiscard]] std::string_view name() const override { return "fedqueue-corrected"; }
   [[nodiscard]] bool pins_base_at_plan() const override { return false; }
   [[nodiscard]] bool answers_after_publish() const override { return false; }
+  [[nodiscard]] bool waits_for_expected() const override { return true; }
   [[nodiscard]] bool holds_facility_until_publish() const override { return false; }
   [[nodiscard]] WorkPlan plan(const KnownFacility& self, std::span<const KnownFacility> all,
                               std::optional<double> time_limit_s, Version version) const override;

@@ -169,6 +169,9 @@ class Policy {
   // True: a facility counts once in a round, and its next segment belongs to the next round.
   [[nodiscard]] virtual bool one_update_per_round() const { return true; }
 
+  // True: before its timer a round never closes while an expected facility is missing.
+  [[nodiscard]] virtual bool waits_for_expected() const { return false; }
+
   // Whether plan() looks at the other facilities; false spares the caller to list them.
   [[nodiscard]] virtual bool plans_by_others() const;
 

@@ -50,6 +50,7 @@ void Engine::resumed(Instant now) {
     }
   }
   time_changes_at_ = now_;
+  active_count_.reset();
   // A round whose timer ran out just before the server went down gets the same grace.
   if (state_.timer_at) {
     state_.timer_at = std::max(*state_.timer_at, now_ + from_seconds(config_.heartbeat_s));
@@ -124,6 +125,7 @@ void Engine::answer(Answer answer) { current_->answer = std::move(answer); }
 FacilityState* Engine::facility(const FacilityId& id) {
   const auto found = state_.facilities.find(id);
   if (found == state_.facilities.end()) return nullptr;
+  if (!active(found->second)) active_count_.reset();
   found->second.contact_at = now_;
   // One that had been silent may fall silent again before anything else changes.
   time_changes_at_ = std::min(time_changes_at_, now_ + from_seconds(contact_timeout_s()));
@@ -182,36 +184,77 @@ Arrival Engine::arrival_of(const UpdateDecided& decision) const {
   return arrival;
 }
 
-RoundState Engine::round_state(bool timer_fired) const {
+RoundState Engine::bare_round() const {
   RoundState round;
   round.version = state_.latest;
-  round.timer_fired = timer_fired;
   round.now_s = to_seconds(now_.time_since_epoch());
   round.groups = groups();
+  if (!active_count_) {
+    active_count_ = std::count_if(
+        state_.facilities.begin(), state_.facilities.end(),
+        [this](const auto& entry) { return !entry.second.failed && active(entry.second); });
+  }
+  round.enrolled = *active_count_;
+  return round;
+}
+
+RoundState Engine::round_state(bool timer_fired) const {
+  RoundState round = bare_round();
+  round.timer_fired = timer_fired;
   for (const UpdateId& id : state_.counted) {
     round.counted.push_back(arrival_of(state_.decisions.at(id)));
   }
   for (const UpdateId& id : state_.late) {
     round.late.push_back(arrival_of(state_.decisions.at(id)));
   }
+  if (!policy_->one_update_per_round()) return round;
   for (const auto& [id, facility] : state_.facilities) {
-    if (facility.failed || !active(facility)) continue;
-    ++round.enrolled;
-    if (!policy_->one_update_per_round() || delivered(id)) continue;
-    double waited_s = 0;
-    double deadline_s = 0;
-    if (facility.assigned) {
-      const AttemptState& attempt = facility.attempts.at(*facility.assigned);
-      waited_s = attempt.registration.queue.queue_wait_s.value_or(0);
-      deadline_s = attempt.deadline_wait_s;
-    } else if (facility.plan) {
-      waited_s = std::max(
-          0.0, to_seconds(now_ - facility.plan_at) - facility.launch_delay.seconds().value_or(0));
-      deadline_s = facility.plan->deadline_wait_s;
-    }
-    if (policy_->expects(waited_s, deadline_s)) round.outstanding.push_back(id);
+    if (outstanding(id, facility)) round.outstanding.push_back(id);
   }
   return round;
+}
+
+// The round as far as it matters to an update of one facility: what others have sent does not.
+RoundState Engine::round_for(const FacilityId& id) const {
+  return delivered(id) ? round_state(false) : bare_round();
+}
+
+bool Engine::outstanding(const FacilityId& id, const FacilityState& facility) const {
+  if (facility.failed || !active(facility) || delivered(id)) return false;
+  double waited_s = 0;
+  double deadline_s = 0;
+  if (facility.assigned) {
+    const AttemptState& attempt = facility.attempts.at(*facility.assigned);
+    waited_s = attempt.registration.queue.queue_wait_s.value_or(0);
+    deadline_s = attempt.deadline_wait_s;
+  } else if (facility.plan) {
+    waited_s = std::max(
+        0.0, to_seconds(now_ - facility.plan_at) - facility.launch_delay.seconds().value_or(0));
+    deadline_s = facility.plan->deadline_wait_s;
+  }
+  return policy_->expects(waited_s, deadline_s);
+}
+
+// Whether the round waits for somebody, without making a list of all: the one that was found last
+// time is mostly still missing.
+bool Engine::waits_for_somebody() const {
+  if (awaited_) {
+    const auto found = state_.facilities.find(*awaited_);
+    if (found != state_.facilities.end() && outstanding(found->first, found->second)) return true;
+  }
+  for (const auto& [id, facility] : state_.facilities) {
+    if (!outstanding(id, facility)) continue;
+    awaited_ = id;
+    return true;
+  }
+  awaited_.reset();
+  return false;
+}
+
+void Engine::set_failed(FacilityState& facility, bool failed) {
+  if (facility.failed == failed) return;
+  facility.failed = failed;
+  active_count_.reset();
 }
 
 std::vector<KnownFacility> Engine::others_for_plan() const {

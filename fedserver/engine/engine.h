@@ -134,6 +134,11 @@ class Engine {
   [[nodiscard]] std::vector<KnownFacility> known_facilities() const;
   [[nodiscard]] KnownFacility known(const FacilityId& id, const FacilityState& facility) const;
   [[nodiscard]] RoundState round_state(bool timer_fired) const;
+  [[nodiscard]] RoundState bare_round() const;
+  [[nodiscard]] RoundState round_for(const FacilityId& id) const;
+  [[nodiscard]] bool outstanding(const FacilityId& id, const FacilityState& facility) const;
+  [[nodiscard]] bool waits_for_somebody() const;
+  void set_failed(FacilityState& facility, bool failed);
   [[nodiscard]] Arrival arrival_of(const UpdateDecided& decision) const;
   [[nodiscard]] double plan_retry_s() const;
   // How soon an attempt should ask again for what comes after its update.
@@ -202,6 +207,9 @@ class Engine {
   // No facility falls silent, loses its lease or passes its deadline before this; found by looking
   // at all of them, and so remembered. Facts that may bring it forward do so.
   mutable Instant time_changes_at_{};
+  mutable std::optional<std::int64_t>
+      active_count_;                           // active and not failed; absent: to be counted
+  mutable std::optional<FacilityId> awaited_;  // who was missing when last looked for
   Instant now_{};
 };
 

@@ -47,6 +47,7 @@ void Engine::fold(const FacilityJoined& fact) {
                                    .attempts = {},
                                    .plan_at = now_,
                                    .contact_at = now_});
+  active_count_.reset();
   time_changes_at_ = now_;
 }
 
@@ -57,7 +58,7 @@ void Engine::fold(const PlanGiven& fact) {
   facility.plan_at = now_;
   time_changes_at_ = now_;
   join_group(fact.facility, fact.place);
-  facility.failed = false;
+  set_failed(facility, false);
   if (!facility.participation) {
     facility.participation =
         policy_->initial_participation(known(fact.facility, facility), fact.budget_s);
@@ -86,7 +87,7 @@ void Engine::fold(const AttemptStarted& fact) {
       facility.launch_delay.observe(to_seconds(now_ - facility.plan_at) - *wait_s);
     }
   }
-  facility.failed = false;
+  set_failed(facility, false);
   facility.assigned = fact.registration.attempt;
   if (const auto wait_s = fact.registration.queue.queue_wait_s) {
     facility.last_wait_s = *wait_s;
@@ -136,7 +137,7 @@ void Engine::fold(const AttemptEnded& fact) {
   }
   if (!fact.failed) return;
   leave_groups(fact.facility);
-  facility.failed = true;
+  set_failed(facility, true);
   ++facility.jobs_failed;
   facility.last_error = "job " + fact.attempt.str() + " ended as " + fact.state +
                         (fact.detail.empty() ? "" : ": " + fact.detail);
@@ -204,7 +205,7 @@ void Engine::fold(const UpdateDecided& fact) {
   }
   if (fact.answer.disposition == Disposition::rejected) {
     ++facility.updates_rejected;
-    facility.failed = true;  // the round does not wait for another try
+    set_failed(facility, true);  // the round does not wait for another try
     facility.last_error = "update " + fact.answer.id.str() + " rejected: " + fact.answer.reason;
     state_.last_error = "facility " + fact.facility.str() + ": " + facility.last_error;
   } else if (fact.held_back) {

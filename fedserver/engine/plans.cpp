@@ -96,7 +96,15 @@ void Engine::give_plan(const FacilityId& id, FacilityState& owner, const PlanReq
   if (!self.predicted_wait_s) self.predicted_wait_s = request.expected_wait_s;
   const std::optional<double> limit_s =
       config_.job_time_limit_s > 0 ? std::optional(config_.job_time_limit_s) : std::nullopt;
-  const WorkPlan work = policy_->plan(self, others_for_plan(), limit_s, state_.latest);
+  WorkPlan work = policy_->plan(self, others_for_plan(), limit_s, state_.latest);
+  if (owner.assigned) {
+    // A successor waits while its predecessor trains, so its wait costs the round no time.
+    KnownFacility successor = self;
+    successor.predicted_wait_s = 0;
+    const double deadline_wait_s = work.deadline_wait_s;
+    work = policy_->plan(successor, others_for_plan(), limit_s, state_.latest);
+    work.deadline_wait_s = deadline_wait_s;
+  }
   const std::optional<GroupedWork> grouped =
       policy_->place(self, groups(), state_.next_group, to_seconds(now_.time_since_epoch()));
   PlanAnswer plan;

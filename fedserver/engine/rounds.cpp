@@ -13,6 +13,7 @@ constexpr double reduce_retry_longest_s = 60;
 
 void Engine::consider_closing(bool timer_fired) {
   if (state_.reducing || !state_.finished.empty()) return;
+  if (!timer_fired && policy_->waits_for_expected() && waits_for_somebody()) return;
   const RoundState round = round_state(timer_fired);
   const CloseDecision decision = policy_->should_close(round);
   if (!decision.close) return;
@@ -136,7 +137,10 @@ void Engine::on(const Tick&) {
     return;
   }
   const bool time_changes = time_changes_at_ <= now_;
-  if (time_changes) expire_leases();
+  if (time_changes) {
+    active_count_.reset();
+    expire_leases();
+  }
   expire_handovers();
   retry_reduce();
   const double now_s = to_seconds(now_.time_since_epoch());

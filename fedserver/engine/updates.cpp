@@ -138,7 +138,7 @@ void Engine::on(const UpdateStored& event) {
   decision.digest = event.digest;
   decision.bytes = event.bytes;
   decision.norm = event.norm;
-  const Admission admission = policy_->admit(arrival_of(decision), round_state(false));
+  const Admission admission = policy_->admit(arrival_of(decision), round_for(event.facility));
   decide(*offer, std::move(decision), admission);
   consider_closing(false);
 }

@@ -158,6 +158,55 @@ TEST(Run, KilledAtTwentyPointsItEndsWithTheSameModel) {
   EXPECT_EQ(kills, points);
 }
 
+// What comes after an update, asked for until it is known.
+UpdateAnswer ask_until_known(Link& link, UpdateAnswer answer) {
+  while (answer.next.kind == Next::Kind::wait && !::testing::Test::HasFailure()) {
+    std::this_thread::sleep_for(from_seconds(answer.next.wait_s));
+    Result<UpdateAnswer> asked = link.ask_next(answer.id);
+    EXPECT_TRUE(asked) << (asked ? "" : asked.error().message);
+    if (asked) answer = std::move(*asked);
+  }
+  return answer;
+}
+
+TEST(Run, AResidentJobTrainsOnFromItsOwnUpdatesAlsoAcrossAKill) {
+  ServerRun run({"--policy", "resident", "--rounds", "6", "--lease_s", "60"}, {"alpha"});
+  run.start();
+  std::unique_ptr<Link> link = run.link("alpha");
+  JobRegistration registration;
+  registration.attempt = AttemptId("1.0");
+  registration.nonce = "launch";
+  const Result<JobAnswer> job = link->enrol(registration);
+  ASSERT_TRUE(job) << job.error().message;
+  Next next = job->next;
+  int segments = 0;
+  while (next.kind == Next::Kind::segment && segments < 10) {
+    EXPECT_EQ(next.segment.base, segments) << "every base holds what this job sent before";
+    const std::filesystem::path base = run.scratch() / "base.safetensors";
+    ASSERT_TRUE(link->download_model(next.segment.base, base));
+    const UpdateId id = make_update_id(FacilityId("alpha"), AttemptId("1.0"), next.segment.index);
+    const std::filesystem::path update = run.scratch() / (id.str() + ".safetensors");
+    const UpdateMetadata metadata = write_update(base, update, "alpha", next.segment);
+    const Result<UpdateAnswer> sent =
+        link->upload_update(id, update, metadata, job->token, run.link_config("alpha").retry);
+    ASSERT_TRUE(sent) << sent.error().message;
+    const UpdateAnswer answer = ask_until_known(*link, *sent);
+    ++segments;
+    if (segments == 3) {
+      run.kill_hard();
+      run.start();
+      link = run.link("alpha");
+      const Result<UpdateAnswer> again = link->ask_next(id);
+      ASSERT_TRUE(again) << again.error().message;
+      EXPECT_EQ(encode(*again), encode(answer));
+    }
+    next = answer.next;
+  }
+  EXPECT_EQ(segments, 6);
+  EXPECT_EQ(next.kind, Next::Kind::stop);
+  EXPECT_NE(next.reason.find("finished"), std::string::npos) << next.reason;
+}
+
 // The sum that the reducer makes, written as plainly as possible.
 std::vector<float> reference_sum(const tensor::Reader& current,
                                  const std::vector<std::pair<std::filesystem::path, double>>& terms,

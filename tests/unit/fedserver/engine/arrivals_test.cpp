@@ -243,6 +243,23 @@ TEST(EarlySubmission, IsOffForBaselinesUnlessAskedFor) {
   EXPECT_EQ(on.plan("a", "k2").verb, PlanAnswer::Verb::submit);
 }
 
+TEST(EarlySubmission, AWaitBesideThePredecessorIsNotTakenOffTheWork) {
+  EngineConfig config = corrected_config();
+  config.policy.early_submission = 0;
+  config.policy.wait_predictor = WaitPredictorKind::ewma;  // whole seconds stay whole
+  Scenario run(config, {"a"});
+  run.deliver("a", "1.0", run.start("a", "1.0", 40));  // q^ is 40 s now, and a step 0.5 s
+  run.finish_reduce();
+  run.leave("a", "1.0", "COMPLETED");
+  const PlanAnswer first = run.plan("a", "k2");
+  EXPECT_EQ(first.local_steps, 100);  // (100 − 40 − 10) / 0.5
+  run.start("a", "2.0", 40, "k2");
+  const PlanAnswer successor = run.plan("a", "k3");
+  EXPECT_EQ(successor.verb, PlanAnswer::Verb::submit);
+  EXPECT_EQ(successor.local_steps, 180);  // (100 − 10) / 0.5
+  EXPECT_DOUBLE_EQ(successor.deadline_wait_s, first.deadline_wait_s);
+}
+
 TEST(HandOver, ThePredecessorDeliversAndStopsWhileTheSuccessorTrains) {
   Scenario run(config_of(PolicyKind::resident), {"a"});
   run.plan("a", "k1");

@@ -222,5 +222,45 @@ TEST(Rounds, AFacilitySeesItsOwnDetailsAlone) {
   EXPECT_EQ(all["facilities"].size(), 3u);
 }
 
+// Follows the engine's own wake-ups, as the driver does.
+void follow_wakeups(Scenario& run, std::size_t reductions) {
+  for (int i = 0; i < 100 && run.reduces.size() < reductions; ++i) {
+    ASSERT_TRUE(run.engine.next_wakeup());
+    run.now = *run.engine.next_wakeup();
+    run.send(Tick{});
+  }
+}
+
+TEST(Rounds, ASilentFacilityIsNotWaitedForAlsoTheSecondTimeItFallsSilent) {
+  EngineConfig config = fedavg_config();
+  config.contact_timeout_s = 50;
+  config.lease_s = 1000;
+  Scenario run(config, {"a", "b"});
+  run.pass(10);
+  run.deliver("a", "1.0", run.start("a", "1.0", 1));
+  follow_wakeups(run, 1);
+  EXPECT_NEAR(to_seconds(run.now.time_since_epoch()), 50, 0.1);
+  run.finish_reduce();
+  run.pass(10);
+  run.plan("b", "k1");  // it is back, and falls silent again
+  run.deliver("a", "2.0", run.start("a", "2.0", 1));
+  EXPECT_EQ(run.reduces.size(), 1u);
+  follow_wakeups(run, 2);
+  EXPECT_EQ(run.reduces.size(), 2u);
+  EXPECT_NEAR(to_seconds(run.now.time_since_epoch()), 110, 0.1);
+}
+
+TEST(Rounds, WhoeverIsMissingIsWaitedForInTurn) {
+  Scenario run(fedavg_config(), {"a", "b", "c"});
+  const JobAnswer a = run.start("a", "1.0", 1);
+  const JobAnswer b = run.start("b", "2.0", 1);
+  const JobAnswer c = run.start("c", "3.0", 1);
+  run.deliver("b", "2.0", b);
+  run.deliver("a", "1.0", a);
+  EXPECT_TRUE(run.reduces.empty());
+  run.deliver("c", "3.0", c);
+  EXPECT_EQ(run.reduces.size(), 1u);
+}
+
 }  // namespace
 }  // namespace fedqueue::test
