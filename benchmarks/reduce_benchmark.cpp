@@ -6,6 +6,9 @@
 // over interleaved repetitions, so that a busy machine slows all contestants alike:
 //
 //   reduce      new = current + Σ a_k Δ_k over f32 files in page cache, checksummed and synced
+//   adam        the same sum through the server's Adam: its state, twice the model, is read,
+//   written,
+//               checksummed and synced as well
 //   copy        one model copied to another file by as many threads, with read(2) and write(2)
 //   through
 //               buffers that stay in cache, and synced: the bandwidth of copying, one byte written
@@ -211,12 +214,19 @@ class Benchmark {
     }
     for (std::size_t k = 0; k < inputs_.size(); ++k) write_model(inputs_[k], setting_.mebibytes, k);
     model_bytes_ = fs::file_size(inputs_[0]);
+    adam_ = request_;
+    adam_.step = {.optimizer = ServerOptimizer::adam, .learning_rate = 0.1};
+    adam_.state_output = folder_.path() / "state.safetensors";
+    must(reduce(adam_));
+    adam_.state_input = adam_.state_output;
+    adam_.state_output = folder_.path() / "next-state.safetensors";
   }
 
   nlohmann::json run() {
     move_all();  // brings every file into the page cache
     for (int i = 0; i < setting_.repetitions; ++i) {
-      reduce_seconds_.push_back(fresh([&] { reduce_once(); }));
+      reduce_seconds_.push_back(fresh([&] { reduce_once(request_); }));
+      adam_seconds_.push_back(fresh([&] { reduce_once(adam_); }));
       same_bytes_seconds_.push_back(fresh([&] { move_all(); }));
       copy_seconds_.push_back(fresh([&] { move_one(); }));
       screen_seconds_.push_back(seconds_of([&] { screen_once(); }));
@@ -233,9 +243,9 @@ class Benchmark {
     fs::remove(request_.output);
     return seconds_of(work);
   }
-  void reduce_once() {
+  void reduce_once(const ReduceRequest& request) {
     const MemoryWatch watch;
-    must(reduce(request_));
+    must(reduce(request));
     peak_bytes_ = std::max(peak_bytes_, watch.peak());
   }
   void move_all() const { move_bytes(inputs_, request_.output, model_bytes_, setting_.threads); }
@@ -252,6 +262,7 @@ class Benchmark {
     const double traffic = model * static_cast<double>(inputs_.size() + 1);
     const double reduce_rate = traffic / median(reduce_seconds_);
     const double same_bytes_rate = traffic / median(same_bytes_seconds_);
+    const double adam_traffic = traffic + 4 * model;
     const double copy_rate = 2 * model / median(copy_seconds_);
     nlohmann::json json = {
         {"reduce.updates", setting_.updates},
@@ -262,6 +273,8 @@ class Benchmark {
         {"reduce.seconds", reduce_seconds_},
         {"same_bytes.bytes_per_second", same_bytes_rate},
         {"same_bytes.seconds", same_bytes_seconds_},
+        {"adam.bytes_per_second", adam_traffic / median(adam_seconds_)},
+        {"adam.seconds", adam_seconds_},
         {"copy.bytes_per_second", copy_rate},
         {"copy.seconds", copy_seconds_},
         {"reduce.fraction_of_same_bytes", reduce_rate / same_bytes_rate},
@@ -281,9 +294,11 @@ class Benchmark {
   TemporaryFolder folder_;
   std::vector<fs::path> inputs_;  // the current model, then the updates
   ReduceRequest request_;
+  ReduceRequest adam_;
   std::uint64_t model_bytes_ = 0;
   std::uint64_t peak_bytes_ = 0;
   std::vector<double> reduce_seconds_;
+  std::vector<double> adam_seconds_;
   std::vector<double> same_bytes_seconds_;
   std::vector<double> copy_seconds_;
   std::vector<double> screen_seconds_;

@@ -38,9 +38,10 @@ Status check(const ReduceRequest& request) {
                  ""};
   }
   if (request.rebuild_models && request.step != ServerStep{}) {
-    return Error{Code::aggregation,
-                 "reduce: a server optimiser acts on a sum of deltas, but whole models are mixed",
-                 "Set server_optimizer to none and server_lr to 1, or let the policy add deltas."};
+    return Error{
+        Code::aggregation,
+        "reduce: a server optimiser acts on a sum of deltas, but whole models are mixed",
+        "Set outer = none and outer_lr = 1, or let the policy add deltas (mixing = deltas)."};
   }
   return request.step.validate();
 }

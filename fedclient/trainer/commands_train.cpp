@@ -199,10 +199,13 @@ std::filesystem::path job_directory(const Settings& settings, const Environment&
   return settings.path("work_directory") / ("job-" + job);
 }
 
-// All jobs of a facility for one run share it; agents have a folder for each run and facility.
+// All jobs of a facility for one run share it. An agent keeps the folders of jobs in STATE/jobs,
+// where it clears out old ones: this one lies outside.
 std::filesystem::path controls_directory(const std::filesystem::path& job_directory,
                                          const RunId& run) {
-  return std::filesystem::absolute(job_directory).parent_path() / ("controls-" + run.str());
+  std::filesystem::path beside = std::filesystem::absolute(job_directory).parent_path();
+  if (beside.filename() == "jobs") beside = beside.parent_path();
+  return beside / ("controls-" + run.str());
 }
 
 // Rank 0 alone speaks to the server.

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstring>
 #include <optional>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "fedclient/collective/watchdog.h"
 #include "fedclient/data/sampler.h"
+#include "fedclient/trainer/announcement.h"
 #include "fedclient/trainer/control_variates.h"
 #include "fedclient/trainer/model_file.h"
 #include "fedclient/trainer/network.h"
@@ -24,58 +24,6 @@ constexpr double kWarmUpFloor = 0.1;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// What rank 0 tells the others before a segment; plain bytes, since all ranks run this program.
-struct Announcement {
-  std::int32_t run = 0;  // 0: finish
-  char model[32] = {};
-  std::int64_t classes = 0;
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
-  std::int64_t base_version = 0;
-  std::int64_t local_steps = 0;
-  double learning_rate = 0;
-  TrainingSettings training;
-  std::int32_t controls = 0;  // 1: a correction follows the model
-};
-static_assert(std::is_trivially_copyable_v<Announcement>);
-
-Announcement announce(const NetworkSpec& spec, const SegmentOrder& order,
-                      const TrainingSettings& training) {
-  Announcement out;
-  out.run = 1;
-  out.training = training;
-  FEDQUEUE_ASSERT(spec.model.size() < sizeof out.model);
-  std::memcpy(out.model, spec.model.data(), spec.model.size());
-  out.classes = spec.classes;
-  out.rows = spec.rows;
-  out.columns = spec.columns;
-  out.base_version = order.base_version;
-  out.local_steps = order.local_steps;
-  out.learning_rate = order.learning_rate;
-  return out;
-}
-
-NetworkSpec spec_of(const Announcement& announcement) {
-  return {announcement.model, announcement.classes, announcement.rows, announcement.columns};
-}
-
-Status check_training(const TrainingSettings& training, int ranks) {
-  if (training.batch_size < ranks) {
-    return Error{Code::usage,
-                 "start training: a batch of " + std::to_string(training.batch_size) +
-                     " cannot be shared by " + std::to_string(ranks) + " ranks",
-                 "Raise batch_size (it counts the samples of all ranks), or start fewer ranks."};
-  }
-  for (const double value : {training.momentum, training.weight_decay, training.proximal}) {
-    if (!std::isfinite(value) || value < 0) {
-      return Error{Code::usage,
-                   "start training: momentum, weight_decay or proximal is negative or not a number",
-                   "Look at the run's training settings."};
-    }
-  }
-  return {};
 }
 
 double median_after_warm_up(std::vector<double> seconds) {
@@ -410,14 +358,8 @@ Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& s
     if (Status status = load(order.model_file); !status) return status.error();
   }
   FEDQUEUE_ASSERT(impl_->network && !impl_->base.empty());
-  if (impl_->controls && impl_->training.momentum != 0) {
-    return Error{
-        Code::usage,
-        "train with control variates: they are estimated from the steps of plain SGD, and "
-        "momentum is " +
-            std::to_string(impl_->training.momentum),
-        "Set training.momentum = 0 in the run's configuration (a server optimiser can have "
-        "momentum all the same)."};
+  if (impl_->controls) {
+    if (Status status = check_controls(impl_->training); !status) return status.error();
   }
 
   Announcement announcement = announce(impl_->network->spec(), order, impl_->training);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/tensor/file.h"
+#include "core/tensor/control.h"
 #include "fedclient/data/dataset.h"
 #include "processes.h"
 
@@ -119,6 +119,43 @@ TEST_F(RanksTest, TheNumberOfRanksDoesNotChangeTheResult) {
       EXPECT_LE(difference, 1e-5f * largest) << model << " on " << ranks << " ranks";
     }
   }
+}
+
+// Every rank follows the same corrected gradient: c is 0.01 for every parameter.
+TEST_F(RanksTest, ControlVariatesReachEveryRank) {
+  make_model("mlp");
+  const tensor::Reader plain = *tensor::Reader::open(directory_ / "initial.safetensors");
+  const tensor::Manifest layout = *tensor::with_controls(plain.manifest());
+  auto writer = tensor::Writer::create(directory_ / "controlled.safetensors", layout);
+  for (const tensor::TensorInfo& info : layout.tensors) {
+    std::vector<float> values(info.elements(), 0.01f);
+    if (!is_control(info)) {
+      ASSERT_TRUE(plain.read_tensor(*plain.manifest().find(info.name),
+                                    std::as_writable_bytes(std::span(values))));
+    }
+    ASSERT_TRUE(writer->write(std::as_bytes(std::span(values))));
+  }
+  ASSERT_TRUE(writer->finish());
+  const auto train = [&](const std::string& file) {
+    return local("--steps 20 --batch_size 50 --learning_rate 0.02 --momentum 0 -o " + file);
+  };
+  ASSERT_EQ(run("plain", train("plain.safetensors")), 0) << log_;
+  std::filesystem::rename(directory_ / "controlled.safetensors",
+                          directory_ / "initial.safetensors");
+  ASSERT_EQ(run("one", train("one.safetensors")), 0) << log_;
+  ASSERT_EQ(run("two", std::string(MPIRUN) + " -n 2 " + train("two.safetensors")), 0) << log_;
+  const std::vector<float> one = floats("one.safetensors");
+  const std::vector<float> two = floats("two.safetensors");
+  const std::vector<float> without = floats("plain.safetensors");
+  ASSERT_EQ(one.size(), two.size());
+  float apart = 0;
+  float corrected = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) {
+    apart = std::max(apart, std::abs(one[i] - two[i]));
+    corrected = std::max(corrected, std::abs(one[i] - without[i]));
+  }
+  EXPECT_LT(apart, 1e-5f);
+  EXPECT_GT(corrected, 1e-3f);
 }
 
 TEST_F(RanksTest, AStoppedRankEndsTheWholeJob) {

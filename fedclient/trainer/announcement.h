@@ -1,0 +1,39 @@
+// What rank 0 tells the other ranks before a segment, and what every rank asks of its settings.
+//
+// Thread safety: plain values and pure functions.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/base/result.h"
+#include "fedclient/trainer/network.h"
+#include "fedclient/trainer/trainer.h"
+
+namespace fedqueue {
+
+// Plain bytes, since all ranks run this program.
+struct Announcement {
+  std::int32_t run = 0;       // 0: finish
+  std::int32_t controls = 0;  // 1: a correction follows the model
+  char model[32] = {};
+  std::int64_t classes = 0;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t base_version = 0;
+  std::int64_t local_steps = 0;
+  double learning_rate = 0;
+  TrainingSettings training;
+};
+static_assert(std::is_trivially_copyable_v<Announcement>);
+
+[[nodiscard]] Announcement announce(const NetworkSpec& spec, const SegmentOrder& order,
+                                    const TrainingSettings& training);
+[[nodiscard]] NetworkSpec spec_of(const Announcement& announcement);
+
+// Code::usage when so many ranks cannot train like this.
+[[nodiscard]] Status check_training(const TrainingSettings& training, int ranks);
+// Code::usage when a model with control variates cannot be trained like this.
+[[nodiscard]] Status check_controls(const TrainingSettings& training);
+
+}  // namespace fedqueue
