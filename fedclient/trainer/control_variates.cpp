@@ -134,9 +134,10 @@ Result<std::vector<float>> load_own_controls(const fs::path& directory,
 }
 
 Result<ControlVariates> ControlVariates::load(const tensor::Reader& model,
+                                              const tensor::Manifest& network,
                                               const fs::path& own_directory) {
   ControlVariates controls;
-  Result<tensor::Manifest> layout = tensor::controls_of(model.manifest());
+  Result<tensor::Manifest> layout = tensor::controls_of(network);
   if (!layout) return layout.error();
   controls.layout_ = std::move(*layout);
   Result<std::vector<float>> server = read_controls(model, controls.layout_);
@@ -150,23 +151,23 @@ Result<ControlVariates> ControlVariates::load(const tensor::Reader& model,
   return controls;
 }
 
-Result<ControlVariates::Update> ControlVariates::attach(const tensor::Manifest& model,
+Result<ControlVariates::Update> ControlVariates::attach(const tensor::Manifest& network,
                                                         std::span<const std::byte> delta,
                                                         double learning_rate_sum) const {
-  Result<tensor::Manifest> layout = tensor::with_controls(model);
+  Result<tensor::Manifest> layout = tensor::with_controls(network);
   if (!layout) return layout.error();
   Update update{std::move(*layout), {}};
   update.bytes.resize(update.layout.data_bytes);
-  const auto places = model.index();
+  const auto places = network.index();
   const auto own_places = layout_.index();
   for (const tensor::TensorInfo& info : update.layout.tensors) {
     std::byte* const out = update.bytes.data() + info.begin;
     if (!is_control(info)) {
-      std::memcpy(out, delta.data() + model.tensors[places.at(info.name)].begin, info.bytes());
+      std::memcpy(out, delta.data() + network.tensors[places.at(info.name)].begin, info.bytes());
       continue;
     }
     const std::string parameter = info.name.substr(tensor::control_prefix.size());
-    const std::byte* const in = delta.data() + model.tensors[places.at(parameter)].begin;
+    const std::byte* const in = delta.data() + network.tensors[places.at(parameter)].begin;
     const float* const server =
         server_.data() + layout_.tensors[own_places.at(info.name)].begin / sizeof(float);
     for (std::size_t i = 0; i < info.elements(); ++i) {

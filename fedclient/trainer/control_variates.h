@@ -42,21 +42,21 @@ Result<std::vector<float>> load_own_controls(const std::filesystem::path& direct
 // The control variates of one segment.
 class ControlVariates {
  public:
-  // From a model file; an empty directory stands for c_k = 0. REQUIRES: has_controls().
-  static Result<ControlVariates> load(const tensor::Reader& model,
+  // From a model file, for the parameters of `network`; an empty directory stands for c_k = 0.
+  // REQUIRES: has_controls() of the file.
+  static Result<ControlVariates> load(const tensor::Reader& model, const tensor::Manifest& network,
                                       const std::filesystem::path& own_directory);
 
-  [[nodiscard]] const tensor::Manifest& layout() const { return layout_; }
-  // c − c_k, in the order of the layout.
+  // c − c_k, in the order of controls_of(network).
   [[nodiscard]] const std::vector<float>& correction() const { return correction_; }
 
-  // The update `delta`, laid out by `model`, with the differences of the control variates: the
+  // The update `delta`, laid out by `network`, with the differences of the control variates: the
   // layout of both together, and the bytes.
   struct Update {
     tensor::Manifest layout;
     std::vector<std::byte> bytes;
   };
-  [[nodiscard]] Result<Update> attach(const tensor::Manifest& model,
+  [[nodiscard]] Result<Update> attach(const tensor::Manifest& network,
                                       std::span<const std::byte> delta,
                                       double learning_rate_sum) const;
 

@@ -325,7 +325,8 @@ Status Trainer::load(const std::filesystem::path& model_file,
   if (!base) return base.error();
   std::optional<ControlVariates> controls;
   if (tensor::has_controls(manifest)) {
-    Result<ControlVariates> loaded = ControlVariates::load(*reader, controls_directory);
+    Result<ControlVariates> loaded =
+        ControlVariates::load(*reader, impl_->network->manifest(), controls_directory);
     if (!loaded) return loaded.error();
     controls = std::move(*loaded);
   }
@@ -382,9 +383,10 @@ Status Trainer::write_update(const std::filesystem::path& path) {
   tensor::Manifest layout = impl_->network->manifest();
   layout.metadata = impl_->metadata;
   if (!impl_->controls) return write_state(path, layout, *state);
-  const Result<ControlVariates::Update> update =
-      impl_->controls->attach(layout, *state, impl_->learning_rate_sum);
+  Result<ControlVariates::Update> update =
+      impl_->controls->attach(impl_->network->manifest(), *state, impl_->learning_rate_sum);
   if (!update) return update.error();
+  update->layout.metadata = impl_->metadata;
   return write_state(path, update->layout, update->bytes);
 }
 
