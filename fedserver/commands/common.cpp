@@ -33,8 +33,7 @@ Status copy_durably(const std::filesystem::path& from, const std::filesystem::pa
 }
 
 bool keeps_control_variates(const EngineConfig& config) {
-  const auto setting = config.training.find("control_variates");
-  return setting != config.training.end() && setting->second == "true";
+  return *config.policy.effective().control_variates;
 }
 
 Result<std::unique_ptr<Link>> operator_link(const RunDirectory& directory) {

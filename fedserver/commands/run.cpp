@@ -12,7 +12,7 @@
 #include "core/base/digest.h"
 #include "core/base/file.h"
 #include "core/kit/identity.h"
-#include "core/tensor/file.h"
+#include "core/tensor/control.h"
 #include "fedserver/certificates/commands.h"
 #include "fedserver/commands/commands.h"
 #include "fedserver/http/server.h"
@@ -162,6 +162,14 @@ Status start_driver(Server& server, const Settings& settings, std::function<void
   const std::filesystem::path initial = server.blobs->model_path(initial_file);
   Result<tensor::Reader> structure = tensor::Reader::open(initial);
   if (!structure) return within("read the initial model", structure.error());
+  if (tensor::has_controls(structure->manifest()) != keeps_control_variates(*config)) {
+    return Error{
+        Code::usage,
+        "serve the run: its settings say control_variates = " +
+            std::string(keeps_control_variates(*config) ? "true" : "false") +
+            ", but the models were made for the opposite",
+        "Set control_variates as it was at fedserver init; it cannot change within a run."};
+  }
   ModelRecord record;
   const Result<std::vector<JournalRow>> first = server.journal->rows(0, 1);
   if (!first) return first.error();

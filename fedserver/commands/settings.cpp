@@ -1,5 +1,7 @@
 #include "fedserver/commands/settings.h"
 
+#include "core/base/text.h"
+
 namespace fedqueue {
 namespace {
 
@@ -209,6 +211,16 @@ Result<EngineConfig> engine_config(const Settings& settings) {
   }
   for (const std::string& name : settings.names_under("training")) {
     config.training[name] = settings.text("training." + name);
+  }
+  if (*config.policy.effective().control_variates) {
+    // Control variates are estimated from plain steps, and facilities have momentum by default.
+    const std::string& momentum = config.training.try_emplace("momentum", "0").first->second;
+    if (parse_real(momentum).value_or(1) != 0) {
+      return Error{Code::usage,
+                   "control variates need plain SGD, but training.momentum is " + momentum,
+                   "Leave training.momentum out, or turn control_variates off; `outer` may have "
+                   "momentum."};
+    }
   }
   return config;
 }
