@@ -301,6 +301,17 @@ TEST(Faults, SettingsThatDoNotFitTogetherAreFoundWithoutStarting) {
   EXPECT_NE(finished.output.find("theta_s"), std::string::npos) << finished.output;
 }
 
+TEST(Faults, ControlVariatesWantPlainSgdAndModelsThatWereMadeForThem) {
+  ServerRun run(one_round);
+  const Finished momentum =
+      run.server({"config", "check"}, {"--control_variates", "--training.momentum", "0.9"});
+  EXPECT_EQ(momentum.exit_code, 2);
+  EXPECT_NE(momentum.output.find("plain SGD"), std::string::npos) << momentum.output;
+  const Finished late = run.server({"run"}, {"--control_variates"});
+  EXPECT_EQ(late.exit_code, 2);
+  EXPECT_NE(late.output.find("made for the opposite"), std::string::npos) << late.output;
+}
+
 TEST(Faults, AnUnknownKeyInTheConfigurationNamesTheNearest) {
   ServerRun run(one_round);
   std::ofstream(run.directory() / "config.ini", std::ios::app) << "\n";

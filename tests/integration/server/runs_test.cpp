@@ -111,26 +111,27 @@ TEST(Run, ASecondStartSaysAlreadyRunning) {
   EXPECT_NE(second.output.find("already running"), std::string::npos) << second.output;
 }
 
-TEST(Run, KilledAtTwentyPointsItEndsWithTheSameModel) {
+// Kills the server at so many points of so many runs, between steps and in the middle of whatever
+// it is doing for a step. Every run must end as the undisturbed one does.
+void kill_and_compare(const std::vector<std::string>& options, int points, int runs) {
   std::string undisturbed;
   {
-    ServerRun run(fedavg_five_rounds);
+    ServerRun run(options);
     run.start();
     play(run, [](int) {});
     undisturbed = exported_sha(run);
   }
-  ASSERT_FALSE(HasFailure());
+  if (::testing::Test::HasFailure()) return;
   Prng prng(7);
   int kills = 0;
-  // Between steps, and in the middle of whatever the server is doing for a step.
-  constexpr int points = 20;
-  constexpr int runs = 4;
   for (int i = 0; i < runs; ++i) {
-    ServerRun run(fedavg_five_rounds);
+    ServerRun run(options);
     run.start();
     std::set<int> at;
     // Two facilities, five rounds, five steps: no run is shorter than fifty steps.
-    while (at.size() < points / runs) at.insert(static_cast<int>(2 * prng.below(22)));
+    while (at.size() < static_cast<std::size_t>(points / runs)) {
+      at.insert(static_cast<int>(2 * prng.below(22)));
+    }
     std::thread killer;
     play(run, [&](int step) {
       if (killer.joinable()) {
@@ -152,10 +153,48 @@ TEST(Run, KilledAtTwentyPointsItEndsWithTheSameModel) {
       });
     });
     if (killer.joinable()) killer.join();
-    if (HasFailure()) return;
+    if (::testing::Test::HasFailure()) return;
     EXPECT_EQ(exported_sha(run), undisturbed);
   }
   EXPECT_EQ(kills, points);
+}
+
+TEST(Run, KilledAtTwentyPointsItEndsWithTheSameModel) {
+  kill_and_compare(fedavg_five_rounds, 20, 4);
+}
+
+// The optimiser's state and the control variates are on disk with the version they belong to.
+TEST(Run, KilledWithAServerOptimiserItEndsWithTheSameModel) {
+  std::vector<std::string> options = fedavg_five_rounds;
+  options.insert(options.end(), {"--outer", "adam", "--control_variates"});
+  kill_and_compare(options, 8, 1);
+}
+
+TEST(Run, AServerOptimiserGoesOnFromItsState) {
+  std::vector<std::string> options = fedavg_five_rounds;
+  options.insert(options.end(), {"--outer", "adam", "--control_variates"});
+  ServerRun run(options);
+  run.start();
+  play(run, [](int) {});
+  const std::filesystem::path models = run.directory() / "server" / "models";
+  const Result<tensor::Reader> state = tensor::Reader::open(models / "state-0005.safetensors");
+  ASSERT_TRUE(state) << state.error().message;
+  EXPECT_EQ(state->manifest().metadata.at("fedqueue.optimizer"), "adam");
+  EXPECT_EQ(state->manifest().metadata.at("fedqueue.pushes"), "5");
+  EXPECT_FALSE(std::filesystem::exists(models / "state-0003.safetensors"))
+      << "removed before version 5 was made";
+  const Result<tensor::Reader> kept = tensor::Reader::open(models / "round-0005.safetensors");
+  ASSERT_TRUE(kept);
+  EXPECT_NE(kept->manifest().find("fedqueue.control.fc.weight"), nullptr);
+  exported_sha(run);
+  const Result<tensor::Reader> model = tensor::Reader::open(run.scratch() / "final.safetensors");
+  ASSERT_TRUE(model);
+  EXPECT_EQ(model->manifest().find("fedqueue.control.fc.weight"), nullptr) << "left out";
+  EXPECT_NE(model->manifest().find("fc.weight"), nullptr);
+  run.stop_politely();
+  run.start();
+  EXPECT_FALSE(std::filesystem::exists(models / "state-0004.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(models / "state-0005.safetensors")) << "swept around";
 }
 
 // What comes after an update, asked for until it is known.
