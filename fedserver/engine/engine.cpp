@@ -98,18 +98,23 @@ Instant Engine::next_change_by_time() const {
     if (facility.assigned) {
       next = std::min(next, facility.attempts.at(*facility.assigned).lease_until);
     }
-    if (facility.plan) {
-      const double waited_s =
-          facility.plan->deadline_wait_s + facility.launch_delay.seconds().value_or(0);
-      const Instant excused =
-          facility.plan_at + from_seconds(waited_s) + std::chrono::milliseconds(1);
-      if (excused > now_) next = std::min(next, excused);
+    if (facility.plan && excused_from(facility) > now_) {
+      next = std::min(next, excused_from(facility));
     }
-    const Instant silent =
-        facility.contact_at + from_seconds(contact_timeout_s()) + std::chrono::milliseconds(1);
-    if (silent > now_) next = std::min(next, silent);
+    if (silent_from(facility) > now_) next = std::min(next, silent_from(facility));
   }
   return next;
+}
+
+// When the wait of its planned job will have passed its deadline. REQUIRES: a plan.
+Instant Engine::excused_from(const FacilityState& facility) const {
+  const double waited_s =
+      facility.plan->deadline_wait_s + facility.launch_delay.seconds().value_or(0);
+  return facility.plan_at + from_seconds(waited_s) + std::chrono::milliseconds(1);
+}
+
+Instant Engine::silent_from(const FacilityState& facility) const {
+  return facility.contact_at + from_seconds(contact_timeout_s()) + std::chrono::milliseconds(1);
 }
 
 void Engine::record(Fact fact) {
@@ -238,13 +243,13 @@ bool Engine::outstanding(const FacilityId& id, const FacilityState& facility) co
 // Whether the round waits for somebody, without making a list of all: the one that was found last
 // time is mostly still missing.
 bool Engine::waits_for_somebody() const {
-  if (awaited_) {
-    const auto found = state_.facilities.find(*awaited_);
-    if (found != state_.facilities.end() && outstanding(found->first, found->second)) return true;
-  }
-  for (const auto& [id, facility] : state_.facilities) {
-    if (!outstanding(id, facility)) continue;
-    awaited_ = id;
+  const auto& all = state_.facilities;
+  auto at = awaited_ ? all.lower_bound(*awaited_) : all.begin();
+  // Once round, from there: those before it were in when it was found, and mostly still are.
+  for (std::size_t seen = 0; seen < all.size(); ++seen, ++at) {
+    if (at == all.end()) at = all.begin();
+    if (!outstanding(at->first, at->second)) continue;
+    awaited_ = at->first;
     return true;
   }
   awaited_.reset();

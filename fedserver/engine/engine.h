@@ -191,6 +191,8 @@ class Engine {
   void expire_leases();
   void expire_handovers();
   [[nodiscard]] Instant next_change_by_time() const;
+  [[nodiscard]] Instant excused_from(const FacilityState& facility) const;
+  [[nodiscard]] Instant silent_from(const FacilityState& facility) const;
   void fire_timer();
   void retry_reduce();
   void prune_models();

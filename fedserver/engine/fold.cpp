@@ -47,8 +47,8 @@ void Engine::fold(const FacilityJoined& fact) {
                                    .attempts = {},
                                    .plan_at = now_,
                                    .contact_at = now_});
-  active_count_.reset();
-  time_changes_at_ = now_;
+  if (active_count_) ++*active_count_;
+  time_changes_at_ = std::min(time_changes_at_, silent_from(state_.facilities.at(fact.facility)));
 }
 
 void Engine::fold(const PlanGiven& fact) {
@@ -56,7 +56,7 @@ void Engine::fold(const PlanGiven& fact) {
   facility.plan = fact.plan;
   facility.plan_place = fact.place;
   facility.plan_at = now_;
-  time_changes_at_ = now_;
+  time_changes_at_ = std::min(time_changes_at_, excused_from(facility));
   join_group(fact.facility, fact.place);
   set_failed(facility, false);
   if (!facility.participation) {
