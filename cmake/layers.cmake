@@ -2,9 +2,9 @@
 set(FEDQUEUE_LAYERS
   base tensor protocol config kit
   optimizer queue planning weighting policy reduce
-  engine driver journal blobs reducer certificates telemetry http
+  engine driver desk journal blobs reducer certificates telemetry http
   session agent link scheduler data collective trainer
-  clock queues statistics training experiment report)
+  clock simulated world check queues statistics training experiment report)
 
 set(FEDQUEUE_MAY_USE_base "")
 set(FEDQUEUE_MAY_USE_tensor base)
@@ -21,12 +21,13 @@ set(FEDQUEUE_MAY_USE_reduce base tensor optimizer)
 
 set(FEDQUEUE_MAY_USE_engine base protocol policy optimizer planning weighting queue)
 set(FEDQUEUE_MAY_USE_driver base protocol engine)
+set(FEDQUEUE_MAY_USE_desk base protocol engine)
 set(FEDQUEUE_MAY_USE_journal base protocol engine driver)
 set(FEDQUEUE_MAY_USE_blobs base tensor engine driver)
 set(FEDQUEUE_MAY_USE_reducer base tensor reduce optimizer engine driver blobs)
 set(FEDQUEUE_MAY_USE_certificates base kit)
 set(FEDQUEUE_MAY_USE_telemetry base protocol engine driver)
-set(FEDQUEUE_MAY_USE_http base kit protocol engine driver blobs certificates telemetry)
+set(FEDQUEUE_MAY_USE_http base kit protocol engine driver desk blobs certificates telemetry)
 
 set(FEDQUEUE_MAY_USE_session base protocol)
 set(FEDQUEUE_MAY_USE_agent base protocol planning queue)
@@ -38,6 +39,9 @@ set(FEDQUEUE_MAY_USE_trainer base tensor protocol session collective data)
 
 # Simulation: the same code on virtual time.
 set(FEDQUEUE_MAY_USE_clock base)
+set(FEDQUEUE_MAY_USE_simulated base protocol tensor optimizer queue planning weighting policy)
+set(FEDQUEUE_MAY_USE_world base protocol optimizer clock simulated)
+set(FEDQUEUE_MAY_USE_check base protocol optimizer policy clock simulated world)
 set(FEDQUEUE_MAY_USE_queues base)
 set(FEDQUEUE_MAY_USE_statistics base)
 set(FEDQUEUE_MAY_USE_training base tensor data trainer)

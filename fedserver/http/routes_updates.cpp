@@ -1,13 +1,11 @@
 // Updates: resumable uploads, their decision, and asking for it again.
 //
-//   PUT: who ─▶ may it be sent? (engine) ─▶ one sender ─▶ bytes ─▶ checksum ─▶ screening ─▶
-//   decision (engine) ─▶ answer
-//
-// Nothing is taken before the engine has agreed; nothing is answered before it is durable.
+// The order of what a PUT does is UploadSteps' (fedserver/desk); here its steps are performed.
 #include <algorithm>
 
 #include "core/base/ids.h"
 #include "fedserver/blobs/upload.h"
+#include "fedserver/desk/upload_steps.h"
 #include "fedserver/http/content.h"
 #include "fedserver/http/routes.h"
 
@@ -16,14 +14,6 @@ namespace {
 
 constexpr std::size_t receive_bytes = 256u << 10;
 constexpr std::size_t digest_length = 32;
-
-struct Offer {
-  UpdateId id;
-  UpdateMetadata metadata;
-  std::string token;
-  std::string digest;
-  ContentRange range;
-};
 
 // The update in the target, if it is this facility's; otherwise the refusal was sent.
 Task<std::optional<UpdateId>> own_update(Exchange& exchange) {
@@ -65,8 +55,8 @@ bool is_digest(std::string_view text) {
          });
 }
 
-Result<Offer> read_offer(const Request& request, UpdateId id) {
-  Offer offer;
+Result<UploadOffer> read_offer(const Request& request, UpdateId id) {
+  UploadOffer offer;
   offer.id = std::move(id);
   const auto refuse = [&](const char* header, const std::string& expected) {
     return Error{Code::usage,
@@ -91,22 +81,10 @@ Result<Offer> read_offer(const Request& request, UpdateId id) {
   Result<ContentRange> range = range_of(request);
   if (!range) return range.error();
   if (range->total == 0) return refuse("Content-Length", "at least one byte");
-  offer.range = *range;
+  offer.first = range->first;
+  offer.count = range->count;
+  offer.total = range->total;
   return offer;
-}
-
-Event offered(const Exchange& exchange, const Offer& offer) {
-  return UploadOffered{*exchange.facility(), offer.id, offer.metadata, offer.token,
-                       offer.range.total};
-}
-
-// True when the engine wants the bytes; otherwise its answer was sent.
-Task<bool> wanted(Exchange& exchange, const Offer& offer) {
-  const Event event = offered(exchange, offer);
-  const std::optional<Answer> answer = co_await exchange.ask(event);
-  if (answer && std::holds_alternative<Accepted>(*answer)) co_return true;
-  co_await exchange.respond_answer(answer, 200);
-  co_return false;
 }
 
 std::string durable_text(BlobStore& blobs, const UpdateId& id) {
@@ -124,146 +102,191 @@ Task<void> refuse_with_offset(Exchange& exchange, const UpdateId& id, const Erro
   co_await exchange.refuse(error, headers, http_status(error.code));
 }
 
-struct Received {
-  bool cut = false;
-  bool complete = false;
-  std::optional<Error> failed;
-  std::filesystem::path path;
-};
+// Performs the steps of one PUT.
+class UploadRequest {
+ public:
+  UploadRequest(Exchange& exchange, UploadOffer offer)
+      : exchange_(exchange),
+        service_(exchange.service()),
+        steps_(*exchange.facility(), std::move(offer)) {}
 
-// Takes the body. Runs among the transfers.
-Task<void> receive(Exchange& exchange, Upload& upload, Received& received) {
-  const HttpLimits& limits = exchange.service().config.limits;
-  std::vector<std::byte> buffer(receive_bytes);
-  while (exchange.body_left() > 0) {
-    exchange.stream().allow(limits.progress_time);
-    const std::size_t wanted_bytes =
-        static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), exchange.body_left()));
-    const std::size_t count = co_await exchange.read_body(buffer);
-    const auto bytes = std::span<const std::byte>(buffer).first(count);
-    if (Status appended = upload.append(bytes); !appended) {
-      received.failed = appended.error();
+  Task<void> run() {
+    while (steps_.step() != UploadSteps::Step::reply) co_await perform();
+    co_await reply();
+  }
+
+ private:
+  Task<void> perform() {
+    switch (steps_.step()) {
+      case UploadSteps::Step::ask:
+      case UploadSteps::Step::decide:
+        return ask();
+      case UploadSteps::Step::take:
+        return take();
+      case UploadSteps::Step::begin:
+        return begin();
+      case UploadSteps::Step::receive:
+        return receive();
+      case UploadSteps::Step::settle:
+        return settle();
+      case UploadSteps::Step::screen:
+        return screen();
+      case UploadSteps::Step::put_aside:
+      case UploadSteps::Step::reply:
+        break;
+    }
+    return put_aside();
+  }
+
+  [[nodiscard]] const UploadOffer& offer() const { return steps_.offer(); }
+
+  Task<void> ask() {
+    const Event event = steps_.question();
+    const std::optional<Answer> answer = co_await exchange_.ask(event);
+    steps_.answered(answer);
+  }
+
+  Task<void> take() {
+    bool waited = false;
+    auto cut = [&service = service_, number = exchange_.connection()] {
+      service.connections.cut(number);
+    };
+    std::optional<UploadSlots::Slot> slot =
+        co_await service_.slots.take(offer().id, std::move(cut), waited);
+    if (!slot) {
+      steps_.not_taken();
       co_return;
     }
-    if (count < wanted_bytes) {
-      received.cut = true;
-      break;
+    slot_.emplace(std::move(*slot));
+    steps_.taken(waited);
+  }
+
+  Task<void> begin() {
+    auto work = [&blobs = *service_.ports.blobs, &offer = offer()] {
+      return blobs.begin_upload(offer.id, offer.total, offer.first, offer.digest);
+    };
+    Result<std::unique_ptr<Upload>> upload = co_await offload(service_.files(), std::move(work));
+    if (upload) {
+      upload_ = std::move(*upload);
+      steps_.begun({});
+    } else {
+      steps_.begun(upload.error());
     }
   }
-  exchange.stream().allow(limits.answer_time);
-}
 
-// Makes durable what has arrived, and ends the upload. Waits for the disk.
-bool settle(std::unique_ptr<Upload>& upload, Received& received) {
-  if (received.cut || received.failed || upload->offset() < upload->bytes_total()) {
-    const Status kept = upload->suspend();
-    if (!kept && !received.failed) received.failed = kept.error();
-  } else if (Result<std::filesystem::path> path = upload->finish()) {
-    received.path = *path;
-    received.complete = true;
-  } else {
-    received.failed = path.error();
+  Task<void> receive() {
+    const bool ready = co_await exchange_.go_ahead();
+    bool cut = !ready;
+    std::optional<Error> failed;
+    if (ready) {
+      Task<void> receiving = receive_body(cut, failed);
+      co_await asio::co_spawn(service_.transfers(), std::move(receiving), asio::use_awaitable);
+    }
+    steps_.received(upload_->offset(), cut, failed);
   }
-  upload.reset();
-  return received.complete;
-}
 
-// What becomes of the bytes of an update that the engine did not decide.
-Task<void> put_aside(Service& service, const UpdateId& id, const Error& error) {
-  const bool again = error.code == Code::try_again;
-  auto work = [&blobs = *service.ports.blobs, &id, again] {
-    return again ? blobs.reopen_update(id) : blobs.remove_update(id);
-  };
-  const Status done = co_await offload(service.files(), std::move(work));
-  if (!done) service.log.error(done.error(), {{"update", id}});
-}
+  // Takes the body. Runs among the transfers.
+  Task<void> receive_body(bool& cut, std::optional<Error>& failed) {
+    const HttpLimits& limits = service_.config.limits;
+    std::vector<std::byte> buffer(receive_bytes);
+    while (exchange_.body_left() > 0) {
+      exchange_.stream().allow(limits.progress_time);
+      const std::size_t wanted =
+          static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), exchange_.body_left()));
+      const std::size_t count = co_await exchange_.read_body(buffer);
+      const auto bytes = std::span<const std::byte>(buffer).first(count);
+      if (Status appended = upload_->append(bytes); !appended) {
+        failed = appended.error();
+        co_return;
+      }
+      if (count < wanted) {
+        cut = true;
+        break;
+      }
+    }
+    exchange_.stream().allow(limits.answer_time);
+  }
 
-// Whether the screening failed for a reason of this machine, and not of the update.
-bool is_fault_of_server(Code code) {
-  return code == Code::storage || code == Code::storage_full || code == Code::try_again ||
-         code == Code::internal;
-}
+  // Makes durable what has arrived, and ends the upload. Waits for the disk.
+  Task<void> settle() {
+    auto work = [this]() -> Status {
+      Status settled;
+      if (!steps_.whole()) {
+        settled = upload_->suspend();
+      } else if (Result<std::filesystem::path> path = upload_->finish()) {
+        path_ = *path;
+      } else {
+        settled = path.error();
+      }
+      upload_.reset();
+      return settled;
+    };
+    const Status settled = co_await offload(service_.files(), std::move(work));
+    service_.ports.metrics->add(
+        "fedqueue_update_bytes_total",
+        static_cast<double>(exchange_.request().body_bytes - exchange_.body_left()));
+    steps_.settled(settled);
+    if (steps_.step() == UploadSteps::Step::screen) slot_->settle();
+  }
 
-// Screening and decision of a complete update.
-Task<void> decide(Exchange& exchange, const Offer& offer, const std::filesystem::path& path) {
-  Service& service = exchange.service();
-  auto start = [&screen = service.ports.screen, &path,
-                &offer](std::function<void(Result<double>)> reply) {
-    screen(path, offer.metadata, std::move(reply));
-  };
-  const std::optional<Result<double>> screened =
-      co_await service.desk.ask<Result<double>>(std::move(start));
-  if (!screened) {
-    const Error why = ending_error();
-    co_await exchange.refuse(why);
-    co_return;
+  Task<void> screen() {
+    auto start = [this](std::function<void(Result<double>)> reply) {
+      service_.ports.screen(path_, offer().metadata, std::move(reply));
+    };
+    const std::optional<Result<double>> screened =
+        co_await service_.desk.ask<Result<double>>(std::move(start));
+    steps_.screened(screened ? *screened : Result<double>(ending_error()));
+    if (screened && steps_.step() == UploadSteps::Step::put_aside) {
+      service_.log.error(screened->error(), {{"update", offer().id}});
+    }
   }
-  const FacilityId facility = *exchange.facility();
-  Event event = UpdateStored{facility,          offer.id, offer.metadata, offer.token, offer.digest,
-                             offer.range.total, 0};
-  if (screened->has_value()) {
-    std::get<UpdateStored>(event).norm = **screened;
-  } else if (!is_fault_of_server(screened->error().code)) {
-    event = UpdateRefused{facility, offer.id, offer.metadata, offer.token, screened->error()};
-  } else {
-    const Error later{Code::try_again, screened->error().message, screened->error().cure};
-    service.log.error(screened->error(), {{"update", offer.id}});
-    co_await put_aside(service, offer.id, later);
-    co_await exchange.refuse(later);
-    co_return;
-  }
-  const std::optional<Answer> answer = co_await exchange.ask(event);
-  if (answer && std::holds_alternative<Error>(*answer)) {
-    const Error error = std::get<Error>(*answer);
-    co_await put_aside(service, offer.id, error);
-  }
-  co_await exchange.respond_answer(answer, 201);
-}
 
-Task<void> take_update(Exchange& exchange, const Offer& offer, UploadSlots::Slot& slot) {
-  Service& service = exchange.service();
-  auto begin = [&blobs = *service.ports.blobs, &offer] {
-    return blobs.begin_upload(offer.id, offer.range.total, offer.range.first, offer.digest);
-  };
-  Result<std::unique_ptr<Upload>> upload = co_await offload(service.files(), std::move(begin));
-  if (!upload) {
-    co_await refuse_with_offset(exchange, offer.id, upload.error());
-    co_return;
+  Task<void> put_aside() {
+    auto work = [&blobs = *service_.ports.blobs, &id = offer().id,
+                 again = steps_.may_come_again()] {
+      return again ? blobs.reopen_update(id) : blobs.remove_update(id);
+    };
+    const Status done = co_await offload(service_.files(), std::move(work));
+    if (!done) service_.log.error(done.error(), {{"update", offer().id}});
+    steps_.put_aside_done();
   }
-  const bool ready = co_await exchange.go_ahead();
-  Received received;
-  received.cut = !ready;
-  if (ready) {
-    Task<void> receiving = receive(exchange, **upload, received);
-    co_await asio::co_spawn(service.transfers(), std::move(receiving), asio::use_awaitable);
+
+  Task<void> reply() {
+    const UploadSteps::Ending& ending = steps_.ending();
+    switch (ending.kind) {
+      case UploadSteps::Ending::Kind::answer:
+        co_await exchange_.respond_answer(ending.answer, ending.status);
+        co_return;
+      case UploadSteps::Ending::Kind::refuse:
+        if (ending.with_offset) {
+          co_await refuse_with_offset(exchange_, offer().id, *ending.error);
+        } else {
+          co_await exchange_.refuse(*ending.error);
+        }
+        co_return;
+      case UploadSteps::Ending::Kind::more: {
+        Response response;
+        response.status = ending.status;
+        response.body = "{}";
+        response.headers.emplace_back(header_offset, std::to_string(ending.offset));
+        co_await exchange_.respond(response);
+        co_return;
+      }
+      case UploadSteps::Ending::Kind::cut:
+        service_.log.info("an upload was cut; it can go on",
+                          {{"facility", exchange_.peer()->name()}, {"update", offer().id}});
+        exchange_.end_connection();
+        co_return;
+    }
   }
-  auto end = [&upload, &received] { return settle(*upload, received); };
-  const bool complete = co_await offload(service.files(), std::move(end));
-  service.ports.metrics->add(
-      "fedqueue_update_bytes_total",
-      static_cast<double>(exchange.request().body_bytes - exchange.body_left()));
-  if (received.failed) {
-    co_await refuse_with_offset(exchange, offer.id, *received.failed);
-    co_return;
-  }
-  if (received.cut) {
-    service.log.info("an upload was cut; it can go on",
-                     {{"facility", exchange.peer()->name()}, {"update", offer.id}});
-    exchange.end_connection();
-    co_return;
-  }
-  if (!complete) {
-    Response response;
-    response.status = 202;
-    response.body = "{}";
-    response.headers.emplace_back(header_offset,
-                                  std::to_string(offer.range.first + offer.range.count));
-    co_await exchange.respond(response);
-    co_return;
-  }
-  slot.settle();
-  co_await decide(exchange, offer, received.path);
-}
+
+  Exchange& exchange_;
+  Service& service_;
+  UploadSteps steps_;
+  std::optional<UploadSlots::Slot> slot_;
+  std::unique_ptr<Upload> upload_;
+  std::filesystem::path path_;
+};
 
 }  // namespace
 
@@ -316,37 +339,22 @@ Task<void> put_update(Exchange& exchange) {
     co_await exchange.refuse(why, none, 411);
     co_return;
   }
-  const Result<Offer> offer = read_offer(request, *id);
+  const Result<UploadOffer> offer = read_offer(request, *id);
   if (!offer) {
     co_await exchange.refuse(offer.error());
     co_return;
   }
   if (const std::uint64_t most = service.ports.blobs->limits().update_bytes_max;
-      offer->range.total > most) {
+      offer->total > most) {
     const Error why{Code::too_large,
-                    "store update '" + id->str() + "': it has " +
-                        std::to_string(offer->range.total) + " bytes, but at most " +
-                        std::to_string(most) + " are allowed",
+                    "store update '" + id->str() + "': it has " + std::to_string(offer->total) +
+                        " bytes, but at most " + std::to_string(most) + " are allowed",
                     "Send a delta of the run's own model."};
     co_await exchange.refuse(why);
     co_return;
   }
-  const bool first_answer = co_await wanted(exchange, *offer);
-  if (!first_answer) co_return;
-  bool waited = false;
-  auto cut = [&service, number = exchange.connection()] { service.connections.cut(number); };
-  std::optional<UploadSlots::Slot> slot = co_await service.slots.take(*id, std::move(cut), waited);
-  if (!slot) {
-    const Error why = ending_error();
-    co_await exchange.refuse(why);
-    co_return;
-  }
-  if (waited) {
-    // The other request may have brought the update to its decision.
-    const bool still_wanted = co_await wanted(exchange, *offer);
-    if (!still_wanted) co_return;
-  }
-  co_await take_update(exchange, *offer, *slot);
+  UploadRequest upload(exchange, *offer);
+  co_await upload.run();
 }
 
 }  // namespace fedqueue::http

@@ -1,0 +1,32 @@
+// What a world does with the bytes of models and updates. The default takes them for arrays of
+// floats, without names and shapes; experiments with real models bring their own.
+//
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "fedserver/engine/events.h"
+#include "simulation/world/bytes.h"
+
+namespace fedqueue::simulation {
+
+struct Reduced {
+  Bytes model;
+  double step_norm = 0;
+};
+
+class ModelAlgebra {
+ public:
+  virtual ~ModelAlgebra() = default;
+  // The next version. `updates` and, when models are rebuilt, `bases` are in the plan's order.
+  virtual Result<Reduced> reduce(const ReduceStarted& plan, const Bytes& current,
+                                 const std::vector<SharedBytes>& updates,
+                                 const std::vector<SharedBytes>& bases);
+  // The norm of an update, or what is wrong with it: model_mismatch, not_finite, aggregation.
+  virtual Result<double> screen(const Bytes& update, const Bytes& model, double norm_max);
+};
+
+}  // namespace fedqueue::simulation
