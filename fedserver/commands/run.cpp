@@ -197,16 +197,8 @@ Status start_driver(Server& server, const Settings& settings, std::function<void
 
 // Removes files that the journal does not know, left by a crash.
 Status sweep(Server& server) {
-  const RunState& state = server.driver->engine().state();
-  std::set<UpdateId> updates(state.counted.begin(), state.counted.end());
-  updates.insert(state.late.begin(), state.late.end());
-  if (state.reducing) {
-    for (const ReduceInput& input : state.reducing->updates) updates.insert(input.id);
-  }
-  std::set<std::string> models;
-  for (const auto& [version, model] : state.models) models.insert(model.file);
-  if (state.server_state) models.insert(state.server_state->file);
-  const Result<SweepReport> report = server.blobs->sweep(updates, models);
+  const FilesInUse files = files_in_use(server.driver->engine().state());
+  const Result<SweepReport> report = server.blobs->sweep(files.updates, files.models);
   if (!report) return report.error();
   if (report->updates_removed + report->models_removed + report->parts_removed > 0) {
     server.log.info("swept files that nothing refers to", {{"updates", report->updates_removed},

@@ -20,6 +20,18 @@ const char* to_text(AttemptPhase phase) {
   return "ended";
 }
 
+FilesInUse files_in_use(const RunState& state) {
+  FilesInUse files;
+  files.updates.insert(state.counted.begin(), state.counted.end());
+  files.updates.insert(state.late.begin(), state.late.end());
+  if (state.reducing) {
+    for (const ReduceInput& input : state.reducing->updates) files.updates.insert(input.id);
+  }
+  for (const auto& [version, model] : state.models) files.models.insert(model.file);
+  if (state.server_state) files.models.insert(state.server_state->file);
+  return files;
+}
+
 Engine::Engine(EngineConfig config)
     : config_(std::move(config)), policy_(make_policy(config_.policy)) {}
 

@@ -130,4 +130,12 @@ struct RunState {
   std::optional<Instant> reduce_retry_at;  // volatile
 };
 
+// The files that a run still needs; a server that starts removes all others.
+struct FilesInUse {
+  std::set<UpdateId> updates;
+  std::set<std::string> models;  // with the server state
+};
+
+[[nodiscard]] FilesInUse files_in_use(const RunState& state);
+
 }  // namespace fedqueue

@@ -6,10 +6,11 @@ namespace fedqueue::simulation {
 
 Result<Reduced> ModelAlgebra::reduce(const ReduceStarted& plan, const Bytes& current,
                                      const std::vector<SharedBytes>& updates,
-                                     const std::vector<SharedBytes>& bases) {
+                                     const std::vector<SharedBytes>& bases, const Bytes*) {
   const std::span<const float> old = to_floats(current);
-  std::vector<float> sum(old.size(), 0);
-  if (!plan.rebuild_models) sum.assign(old.begin(), old.end());
+  const auto keep = static_cast<float>(plan.rebuild_models ? plan.keep : 1);
+  std::vector<float> sum(old.size());
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = keep * old[i];
   for (std::size_t k = 0; k < updates.size(); ++k) {
     const std::span<const float> delta = to_floats(*updates[k]);
     const std::span<const float> base = plan.rebuild_models ? to_floats(*bases[k]) : delta;
@@ -28,7 +29,7 @@ Result<Reduced> ModelAlgebra::reduce(const ReduceStarted& plan, const Bytes& cur
     const double step = static_cast<double>(sum[i]) - old[i];
     squares += step * step;
   }
-  return Reduced{to_bytes(sum), std::sqrt(squares)};
+  return Reduced{to_bytes(sum), std::sqrt(squares), {}};
 }
 
 Result<double> ModelAlgebra::screen(const Bytes& update, const Bytes& model, double norm_max) {

@@ -16,15 +16,17 @@ namespace fedqueue::simulation {
 struct Reduced {
   Bytes model;
   double step_norm = 0;
+  std::optional<Bytes> state;  // of the server's step, when it has one
 };
 
 class ModelAlgebra {
  public:
   virtual ~ModelAlgebra() = default;
-  // The next version. `updates` and, when models are rebuilt, `bases` are in the plan's order.
+  // The next version. `updates` and, when models are rebuilt, `bases` are in the plan's order;
+  // `state` is what the last step left, and empty before the first one.
   virtual Result<Reduced> reduce(const ReduceStarted& plan, const Bytes& current,
                                  const std::vector<SharedBytes>& updates,
-                                 const std::vector<SharedBytes>& bases);
+                                 const std::vector<SharedBytes>& bases, const Bytes* state);
   // The norm of an update, or what is wrong with it: model_mismatch, not_finite, aggregation.
   virtual Result<double> screen(const Bytes& update, const Bytes& model, double norm_max);
 };

@@ -50,7 +50,14 @@ Result<ReduceFinished> SimulatedReducer::reduce(const StartReduce& action) {
     if (!base) return base.error();
     bases.push_back(std::move(*base));
   }
-  Result<Reduced> reduced = process_.algebra.reduce(action.plan, **current, updates, bases);
+  SharedBytes state;
+  if (action.plan.state) {
+    Result<SharedBytes> kept = read(process_.blobs.model_path(action.plan.state->file));
+    if (!kept) return kept.error();
+    state = std::move(*kept);
+  }
+  Result<Reduced> reduced =
+      process_.algebra.reduce(action.plan, **current, updates, bases, state.get());
   if (!reduced) return reduced.error();
   process_.witness.on_reduced(action, **current, updates, bases, reduced->model);
   ReduceFinished finished;
@@ -59,20 +66,26 @@ Result<ReduceFinished> SimulatedReducer::reduce(const StartReduce& action) {
   finished.model.sha256 = sha256_hex(reduced->model);
   finished.model.bytes = reduced->model.size();
   finished.step_norm = reduced->step_norm;
-  if (Status written = write_model(finished.model.file, reduced->model); !written) {
+  // The state first: a model that is there has its state.
+  if (reduced->state) {
+    finished.state = ServerState{finished.model.version, finished.model.file + ".state",
+                                 sha256_hex(*reduced->state), reduced->state->size()};
+    if (Status kept = write(finished.state->file, *reduced->state); !kept) return kept.error();
+  }
+  if (Status written = write(finished.model.file, reduced->model); !written) {
     return written.error();
   }
   return finished;
 }
 
-Status SimulatedReducer::write_model(const std::string& file, const Bytes& model) {
+Status SimulatedReducer::write(const std::string& file, const Bytes& content) {
   const std::filesystem::path whole = process_.blobs.model_path(file);
   const std::filesystem::path fresh = process_.blobs.model_path(file + ".new");
   Result<std::unique_ptr<DiskFile>> target = process_.disk.open(fresh, Disk::Mode::replace);
   if (!target) return target.error();
-  for (std::size_t done = 0; done < model.size();) {
+  for (std::size_t done = 0; done < content.size();) {
     const Result<std::size_t> count =
-        (*target)->write_at(done, std::span<const std::byte>(model).subspan(done));
+        (*target)->write_at(done, std::span<const std::byte>(content).subspan(done));
     if (!count) return count.error();
     done += *count;
   }
@@ -90,6 +103,10 @@ void SimulatedReducer::run(const RemoveUpdate& action) {
 }
 void SimulatedReducer::run(const RemoveModel& action) {
   (void)process_.blobs.remove_model(action.model.file);
+}
+
+void SimulatedReducer::run(const RemoveState& action) {
+  (void)process_.blobs.remove_model(action.state.file);
 }
 
 // The driver's queue is bounded; a completion must get through all the same.

@@ -21,8 +21,9 @@ class SimulatedReducer : public Effects {
   void run(const LinkLatest& action);
   void run(const RemoveUpdate& action);
   void run(const RemoveModel& action);
+  void run(const RemoveState& action);
   Result<ReduceFinished> reduce(const StartReduce& action);
-  Status write_model(const std::string& file, const Bytes& model);
+  Status write(const std::string& file, const Bytes& content);
   void deliver(const Event& event);
 
   ServerProcess& process_;

@@ -1,7 +1,5 @@
 #include "simulation/world/server.h"
 
-#include <set>
-
 #include "core/base/digest.h"
 
 namespace fedqueue::simulation {
@@ -18,14 +16,8 @@ std::string random_token(Prng& random) {
 
 // What nothing refers to goes, as fedserver does at its start.
 Status sweep(BlobStore& blobs, const RunState& state) {
-  std::set<UpdateId> updates(state.counted.begin(), state.counted.end());
-  updates.insert(state.late.begin(), state.late.end());
-  if (state.reducing) {
-    for (const ReduceInput& input : state.reducing->updates) updates.insert(input.id);
-  }
-  std::set<std::string> models;
-  for (const auto& [version, model] : state.models) models.insert(model.file);
-  const Result<SweepReport> report = blobs.sweep(updates, models);
+  const FilesInUse files = files_in_use(state);
+  const Result<SweepReport> report = blobs.sweep(files.updates, files.models);
   return report ? Status() : Status(report.error());
 }
 
