@@ -90,7 +90,7 @@ namespace fedqueue::points {
 
 // One line per planted bug: name, and what it does.
 #define FEDQUEUE_PLANTED_BUGS(X)                                                               \
-  X(counts_repeats, "engine: an update that comes again is decided again")                     \
+  X(counts_twice, "engine: what a round has counted counts in the next one, too")              \
   X(timer_not_armed_again, "engine: a timer that fired in vain is not armed again")            \
   X(lease_never_ends, "engine: a job that fell silent keeps its place")                        \
   X(restart_not_fenced, "engine: a restarted job does not fence its older launch")             \

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 
 namespace fedqueue {
 
@@ -40,6 +41,8 @@ void UploadMachine::offset_known(std::uint64_t offset) {
   const std::uint64_t durable = offset > bytes_total_ ? 0 : offset;
   if (durable > offset_) failures_ = 0;  // it got somewhere
   offset_ = durable;
+  if (FEDQUEUE_PLANTED(upload_from_wrong_offset) && durable > 0 && durable < bytes_total_)
+    ++offset_;
   step_ = Step::send;
 }
 
@@ -54,6 +57,7 @@ void UploadMachine::failed(const Error& error, Duration elapsed, double jitter) 
   failing_for_ = failures_ == 0 ? Duration{} : failing_for_ + elapsed;
   ++failures_;
   if (!may_pass(error.code) || failing_for_ > policy_.give_up_after) {
+    FEDQUEUE_MARK(upload_given_up);
     error_ = error;
     step_ = Step::failed;
     return;
@@ -64,6 +68,7 @@ void UploadMachine::failed(const Error& error, Duration elapsed, double jitter) 
 
 void UploadMachine::waited() {
   FEDQUEUE_ASSERT(step_ == Step::wait);
+  FEDQUEUE_MARK(upload_tried_again);
   step_ = Step::probe;
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 #include "fedclient/agent/machine.h"
 
 namespace fedqueue {
@@ -68,6 +69,7 @@ void AgentMachine::take_view(const JobView& view, Instant now) {
   if (known == nullptr) {
     const bool intended = state_.intent && state_.intent->token == view.token;
     if (view.phase == JobPhase::ended && !intended) return;  // settled long ago
+    if (!intended) FEDQUEUE_MARK(agent_adopted);
     TrackedJob adopted;
     adopted.token = view.token;
     adopted.handle = view.handle;
@@ -102,6 +104,7 @@ void AgentMachine::take_missing(const std::vector<JobView>& views, Instant now) 
     });
     if (shown) continue;
     Watch& watched = watch(tracked.token, now);
+    FEDQUEUE_MARK(agent_job_missing);
     ++watched.missing;
     watched.inspected = false;
   }
@@ -113,6 +116,7 @@ void AgentMachine::find_surplus(const std::vector<JobView>& views) {
   for (const JobView& view : views) {
     const TrackedJob* kept = job(view.token);
     if (kept != nullptr && kept->handle.id != view.handle.id && view.phase != JobPhase::ended) {
+      FEDQUEUE_MARK(agent_surplus);
       surplus_.push_back(view);
     }
   }
@@ -176,7 +180,7 @@ void AgentMachine::plan_answered(const PlanAnswer& answer, Instant now) {
       lookups_ = 0;
       limit_ = {now, 0};
       limit_reason_.clear();
-      dirty_ = true;
+      dirty_ = !FEDQUEUE_PLANTED(agent_forgets_intent);
       return;
   }
 }
@@ -197,11 +201,13 @@ void AgentMachine::looked_up(const std::optional<JobView>& found, Instant now) {
   FEDQUEUE_ASSERT(state_.intent);
   look_up_.failures = 0;
   if (found) {
+    FEDQUEUE_MARK(agent_found_by_token);
     take_view(*found, now);
     return;
   }
   ++lookups_;
   if (lookups_ >= lookups_needed_ && now >= settled_by_) {
+    FEDQUEUE_MARK(agent_submits_again);
     may_submit_ = true;
     return;
   }
@@ -238,6 +244,7 @@ void AgentMachine::submit_failed(const Error& error, Instant now) {
   switch (error.code) {
     case Code::scheduler_limit: {
       // A clear no: nothing of this submission can still come.
+      FEDQUEUE_MARK(agent_limit);
       limit_reason_ = error.message;
       settled_by_ = now;
       lookups_needed_ = 1;
@@ -254,6 +261,7 @@ void AgentMachine::submit_failed(const Error& error, Instant now) {
     }
     case Code::try_again:
     case Code::scheduler:
+      may_submit_ = FEDQUEUE_PLANTED(agent_submits_blindly);
       limit_reason_.clear();
       limit_.at = now;
       lookups_needed_ = settings_.lookups_needed;
@@ -282,6 +290,7 @@ void AgentMachine::inspected(const JobOutcome& outcome, Instant now) {
     if (tracked->detail.empty()) tracked->detail = tracked->reason;
   } else if (outcome.known) {  // the listing was wrong: it is alive
     tracked->seen = true;
+    FEDQUEUE_MARK(agent_job_alive_again);
     watched.missing = 0;
     return;
   } else {
@@ -290,7 +299,8 @@ void AgentMachine::inspected(const JobOutcome& outcome, Instant now) {
     const bool proved = tracked->seen
                             ? watched.missing >= missing_polls_to_end
                             : now - watched.since >= std::max(limit, settings_.settle_time);
-    if (!proved) return;
+    if (!proved && !FEDQUEUE_PLANTED(agent_gives_up_unseen)) return;
+    FEDQUEUE_MARK(agent_job_vanished);
     tracked->phase = JobPhase::ended;
     tracked->state = "VANISHED";
     tracked->detail = tracked->seen
@@ -319,6 +329,7 @@ void AgentMachine::note_end(const TrackedJob& ended, bool delivered, Instant now
   }
   const RetryPolicy policy{settings_.failure_retry, settings_.failure_retry_longest,
                            Duration::max()};
+  FEDQUEUE_MARK(agent_failures);
   ++failed_jobs_.failures;
   failed_jobs_.at = now + backoff(policy, failed_jobs_.failures, random_.uniform());
   if (failed_jobs_.failures >= settings_.failures_max && !ending_) {
@@ -341,6 +352,7 @@ void AgentMachine::settle_failed(const Error& error, Instant now) {
     settled(now);
     return;
   }
+  FEDQUEUE_MARK(agent_settle_failed);
   Watch& watched = watch(at_hand_, now);
   retry(watched.settle, now);
 }
@@ -356,6 +368,7 @@ void AgentMachine::cancel_sent(Instant now) {
 void AgentMachine::cancel_failed(const Error&, Instant now) { cancel_sent(now); }
 
 void AgentMachine::end_run(const std::string& reason, Instant now) {
+  FEDQUEUE_MARK(agent_ended_by_run);
   reason_ = reason;
   state_.intent.reset();
   dirty_ = true;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 
 namespace fedqueue {
 namespace {
@@ -125,6 +126,7 @@ void Session::follow(const Next& next, Step waiting, Instant now) {
   }
   segment_ = next.segment;
   if (out_of_time(now)) {
+    FEDQUEUE_MARK(session_out_of_time);
     leave("no time left for another segment");
   } else if (held_ == segment_.base) {
     step_ = Step::train;
@@ -144,6 +146,7 @@ void Session::pause_until(Instant wake_at, Instant now) {
 
 void Session::waited(Instant) {
   if (step_ != Step::wait) return;  // an interrupt ended the wait
+  FEDQUEUE_MARK(session_waited);
   step_ = after_wait_;
 }
 
@@ -198,6 +201,7 @@ void Session::failed(const Error& error, Instant now, double jitter) {
   const bool base_lost =
       step_ == Step::fetch && (error.code == Code::not_found || error.code == Code::wrong_base);
   if (base_lost && ++bases_lost_ <= bases_lost_max) {
+    FEDQUEUE_MARK(session_base_lost);
     after_wait_ = Step::enrol;
     pause_until(now + backoff(settings_.retry, bases_lost_, jitter), now);
     return;
@@ -207,11 +211,13 @@ void Session::failed(const Error& error, Instant now, double jitter) {
     fail(error);
     return;
   }
+  if (FEDQUEUE_PLANTED(session_never_retries)) return fail(error);
   if (!failing_since_) failing_since_ = now;
   ++failures_;
   const Instant wake_at = now + backoff(settings_.retry, failures_, jitter);
   const std::optional<Instant> until = train_until();
   if (wake_at - *failing_since_ > settings_.retry.give_up_after || (until && wake_at >= *until)) {
+    FEDQUEUE_MARK(session_gave_up);
     fail(error);
     return;
   }
@@ -230,9 +236,12 @@ void Session::heartbeat_answered(const HeartbeatAnswer& answer, Instant now) {
     case HeartbeatAnswer::State::go_on:
       return;
     case HeartbeatAnswer::State::finish:
+      FEDQUEUE_MARK(session_told_to_finish);
       interrupt(answer.reason.empty() ? "the server asked this job to finish" : answer.reason, now);
       return;
     case HeartbeatAnswer::State::fenced:
+      FEDQUEUE_MARK(session_fenced);
+      if (FEDQUEUE_PLANTED(session_ignores_fence)) return;
       error_ = Error{Code::conflict,
                      "this launch was replaced by another one" +
                          (answer.reason.empty() ? std::string() : ": " + answer.reason),
@@ -263,6 +272,7 @@ void Session::heartbeat_failed(const Error& error, Instant now) {
 
 void Session::interrupt(const std::string& reason, Instant) {
   if (step_ == Step::over || !finish_reason_.empty()) return;
+  FEDQUEUE_MARK(session_interrupted);
   finish_reason_ = reason.empty() ? "interrupted" : reason;
   // A step that talks to the server or trains comes to its own end first.
   if (step_ == Step::wait) leave(finish_reason_);

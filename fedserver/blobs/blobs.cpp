@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 #include "fedserver/blobs/upload.h"
 
 namespace fedqueue {
@@ -101,6 +102,7 @@ Status BlobStore::remove_update(const UpdateId& id) { return remove_durably(upda
 Status BlobStore::reopen_update(const UpdateId& id) {
   const fs::path whole = update_path(id);
   const fs::path part = part_path(id);
+  FEDQUEUE_MARK(upload_reopened);
   if (Status renamed = disk_.rename(whole, part); !renamed) return renamed;
   return disk_.sync_directory(part.parent_path());
 }
@@ -113,10 +115,12 @@ Result<BlobStore::Part*> BlobStore::find_part(const UpdateId& id) {
   const Result<std::optional<std::uint64_t>> bytes = disk_.bytes(path);
   if (!bytes) return bytes.error();
   if (!*bytes) return static_cast<Part*>(nullptr);
-  // Left by an earlier server: what it had written may not be on the disk yet.
+  // Left by an earlier server: what it had written, and the name, may not be on the disk yet.
   Result<std::unique_ptr<DiskFile>> file = disk_.open(path, Disk::Mode::read);
   if (!file) return file.error();
   if (Status synced = (*file)->sync(); !synced) return synced.error();
+  if (Status synced = disk_.sync_directory(path.parent_path()); !synced) return synced.error();
+  FEDQUEUE_MARK(upload_part_found);
   Part& part = parts_[id];
   part.durable = **bytes;
   return &part;
@@ -152,6 +156,7 @@ Status BlobStore::check_room(const UpdateId& id, std::uint64_t bytes_more) const
   const Result<std::uint64_t> free = disk_.free_bytes(folder_);
   if (!free) return within(attempted, free.error());
   if (promised > *free || *free - promised < limits_.free_bytes_min) {
+    FEDQUEUE_MARK(blobs_full);
     return Error{Code::storage_full,
                  attempted + ": the server's disk has " + std::to_string(*free) +
                      " bytes left, of which " + std::to_string(limits_.free_bytes_min) +
@@ -187,8 +192,12 @@ Result<std::unique_ptr<Upload>> BlobStore::begin_upload(const UpdateId& id,
     }
     const bool other_file =
         !part.announced.empty() && (part.announced != digest || part.bytes_total != bytes_total);
+    if (other_file) FEDQUEUE_MARK(upload_other_file);
     if (from == 0 || other_file || part.durable > bytes_total) part = Part{};
+    if (from > 0 && from == part.durable) FEDQUEUE_MARK(upload_resumed);
+    if (from > 0 && from < part.durable) FEDQUEUE_MARK(upload_overlapped);
     if (from > part.durable) {
+      FEDQUEUE_MARK(upload_beyond);
       return Error{Code::conflict,
                    attempted + ": it goes on at byte " + std::to_string(from) + ", but only " +
                        std::to_string(part.durable) + " bytes are here",
@@ -213,6 +222,7 @@ Result<std::unique_ptr<Upload>> BlobStore::begin_upload(const UpdateId& id,
   upload->target_->durable = prefix;
   upload->skip_ = prefix - from;
   if (hash_needed) {
+    FEDQUEUE_MARK(upload_hashed_again);
     if (Status hashed = upload->hash_prefix(prefix); !hashed) {
       upload->give_back(false);
       return hashed.error();
@@ -249,6 +259,7 @@ Result<SweepReport> BlobStore::sweep(const std::set<UpdateId>& updates,
                        if (remove_durably(part_path(id))) ++report.parts_removed;
                      });
   if (!listed) return listed.error();
+  if (report.updates_removed + report.models_removed > 0) FEDQUEUE_MARK(blobs_swept);
   return report;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 
 namespace fedqueue {
 namespace {
@@ -65,6 +66,7 @@ Status Upload::write_at_end(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const Result<std::size_t> count = target_->file->write_at(written_, bytes);
     if (!count) {
+      FEDQUEUE_MARK(upload_write_failed);
       Error error = count.error();
       if (error.code == Code::storage_full) error.cure = "Free space on the server's disk.";
       return error;
@@ -75,6 +77,22 @@ Status Upload::write_at_end(std::span<const std::byte> bytes) {
   }
   return {};
 }
+
+// Whatever becomes of a sync, nobody waits for it after its end.
+class Upload::EndOfSync {
+ public:
+  explicit EndOfSync(Target& target) : target_(target) {}
+  ~EndOfSync() {
+    const std::lock_guard lock(target_.mutex);
+    target_.syncing = false;
+    target_.done.notify_all();
+  }
+  EndOfSync(const EndOfSync&) = delete;
+  EndOfSync& operator=(const EndOfSync&) = delete;
+
+ private:
+  Target& target_;
+};
 
 void Upload::sync_behind() {
   if (written_ - flush_started_ >= flush_bytes) {
@@ -90,22 +108,24 @@ void Upload::sync_behind() {
     target_->syncing = true;
   }
   sync_requested_ = written_;
-  store_.syncer_.post([target = target_, id = id_, upto = written_, &store = store_] {
-    const Status synced = target->file->sync();
-    if (synced) {
-      const std::lock_guard lock(store.mutex_);
-      const auto part = store.parts_.find(id);
-      if (part != store.parts_.end() && part->second.busy) part->second.durable = upto;
-    }
-    const std::lock_guard lock(target->mutex);
-    target->syncing = false;
-    if (synced) {
-      target->durable = upto;
-    } else if (!target->failed) {
-      target->failed = synced.error();
-    }
-    target->done.notify_all();
-  });
+  store_.syncer_.post(
+      [target = target_, folder = path_.parent_path(), id = id_, upto = written_, &store = store_] {
+        const EndOfSync end(*target);
+        Status synced = target->file->sync();
+        // Bytes under a name that a power failure takes away are lost as well.
+        if (synced) synced = store.disk_.sync_directory(folder);
+        if (synced) {
+          const std::lock_guard lock(store.mutex_);
+          const auto part = store.parts_.find(id);
+          if (part != store.parts_.end() && part->second.busy) part->second.durable = upto;
+        }
+        const std::lock_guard lock(target->mutex);
+        if (synced) {
+          target->durable = upto;
+        } else if (!target->failed) {
+          target->failed = synced.error();
+        }
+      });
 }
 
 Status Upload::sync_all() {
@@ -123,17 +143,22 @@ Status Upload::sync_all() {
 
 Status Upload::suspend() {
   if (!open_) return {};
-  Status synced = sync_all();
+  Status synced = FEDQUEUE_PLANTED(offset_of_unsynced) ? Status() : sync_all();
   if (synced) synced = store_.disk_.sync_directory(path_.parent_path());
   // After a failed sync the system forgets which bytes are missing: none of them can be trusted.
-  if (!synced) (void)store_.disk_.remove(path_);
+  if (!synced) {
+    FEDQUEUE_MARK(upload_not_suspended);
+    (void)store_.disk_.remove(path_);
+  }
   give_back(synced.has_value());
   return synced;
 }
 
 Result<std::filesystem::path> Upload::finish() {
   FEDQUEUE_ASSERT(open_ && written_ == bytes_total_);
-  if (const std::string got = digest_.hex(); got != announced_) {
+  if (const std::string got = digest_.hex();
+      got != announced_ && !FEDQUEUE_PLANTED(digest_not_checked)) {
+    FEDQUEUE_MARK(upload_wrong_digest);
     (void)store_.disk_.remove(path_);
     give_back(false);
     return Error{Code::try_again,
@@ -144,12 +169,13 @@ Result<std::filesystem::path> Upload::finish() {
                  "the network of the sending node."};
   }
   const auto settle = [this]() -> Status {
-    if (Status synced = sync_all(); !synced) {
+    if (Status synced = FEDQUEUE_PLANTED(update_not_synced) ? Status() : sync_all(); !synced) {
       (void)store_.disk_.remove(path_);
       return synced;
     }
     const std::filesystem::path whole = store_.update_path(id_);
     if (Status renamed = store_.disk_.rename(path_, whole); !renamed) return renamed;
+    if (FEDQUEUE_PLANTED(name_not_synced)) return {};
     return store_.disk_.sync_directory(whole.parent_path());
   };
   if (Status settled = settle(); !settled) {

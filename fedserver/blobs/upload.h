@@ -55,6 +55,8 @@ class Upload {
     std::optional<Error> failed;  // guarded by mutex
   };
 
+  class EndOfSync;
+
   Upload(BlobStore& store, UpdateId id, std::uint64_t bytes_total, std::string announced,
          std::unique_ptr<DiskFile> file);
   Status hash_prefix(std::uint64_t bytes);

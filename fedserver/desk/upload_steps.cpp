@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 
 namespace fedqueue {
 namespace {
@@ -14,6 +15,17 @@ bool is_fault_of_server(Code code) {
 }
 
 }  // namespace
+
+Status check_owner(const FacilityId& facility, const std::string& update) {
+  const Result<UpdateParts> parts = parse_update_id(update);
+  if (!parts) return parts.error();
+  if (parts->facility == facility || FEDQUEUE_PLANTED(owner_not_checked)) return {};
+  FEDQUEUE_MARK(update_of_other_facility);
+  return Error{Code::identity,
+               "update '" + update + "' belongs to facility '" + parts->facility.str() +
+                   "', and this certificate to '" + facility.str() + "'",
+               "Use the kit of the facility that trained the update."};
+}
 
 UploadSteps::UploadSteps(FacilityId facility, UploadOffer offer)
     : facility_(std::move(facility)), offer_(std::move(offer)) {}

@@ -22,6 +22,10 @@
 
 namespace fedqueue {
 
+// Whether this facility may send or see this update: it must be its own. Code::usage for a text
+// that is no update's id, Code::identity for another facility's.
+[[nodiscard]] Status check_owner(const FacilityId& facility, const std::string& update);
+
 // What the request's headers say.
 struct UploadOffer {
   UpdateId id;

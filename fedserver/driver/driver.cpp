@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 
 namespace fedqueue {
 namespace {
@@ -63,6 +64,7 @@ Status Driver::replay() {
       resumed_at_ = std::max(resumed_at_, row.at);
     }
   }
+  if (sequence_ > 0) FEDQUEUE_MARK(driver_replayed);
   const Result<Instant> uptime = journal_.uptime();
   if (!uptime) return uptime.error();
   resumed_at_ = std::max(resumed_at_, *uptime);
@@ -78,7 +80,10 @@ void Driver::resume(Instant now) {
 bool Driver::post(Event event, Reply reply) {
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.size() >= queue_max) return false;
+    if (queue_.size() >= queue_max) {
+      FEDQUEUE_MARK(driver_queue_full);
+      return false;
+    }
     queue_.push_back({std::move(event), std::move(reply)});
   }
   if (wake_) wake_();
@@ -116,6 +121,10 @@ void Driver::turn(Instant now) {
     std::move(step.facts.begin(), step.facts.end(), std::back_inserter(facts));
     std::move(step.actions.begin(), step.actions.end(), std::back_inserter(actions));
     if (queued.reply) replies.emplace_back(std::move(queued.reply), std::move(step.answer));
+  }
+  if (FEDQUEUE_PLANTED(reply_before_commit)) {
+    for (auto& [reply, answer] : replies) reply(std::move(answer));
+    replies.clear();
   }
   if (!facts.empty()) {
     commit(facts, now);

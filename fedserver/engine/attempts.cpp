@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 #include "fedserver/engine/engine.h"
 
 namespace fedqueue {
@@ -52,13 +53,17 @@ void Engine::on(const AttemptArrived& event) {
   }
   if (!state_.finished.empty()) return answer(finished_error(state_.finished));
   const std::string refusal = refusal_of_launch(*owner, event.registration);
-  if (!refusal.empty()) return answer(Error{Code::conflict, "register the job: " + refusal, ""});
+  if (!refusal.empty()) {
+    FEDQUEUE_MARK(launch_refused);
+    return answer(Error{Code::conflict, "register the job: " + refusal, ""});
+  }
 
   const AttemptId& id = event.registration.attempt;
   const auto found = owner->attempts.find(id);
   if (found == owner->attempts.end() || found->second.token.empty()) {
     start_attempt(event, *owner);
   } else if (found->second.registration.nonce != event.registration.nonce) {
+    FEDQUEUE_MARK(attempt_relaunched);
     record(AttemptRelaunched{event.facility, id, event.registration.nonce, event.fresh_token});
   }
   answer(job_answer(event.facility, id));
@@ -75,10 +80,13 @@ void Engine::start_attempt(const AttemptArrived& event, FacilityState& owner) {
       older.push_back(other_id);
   }
   for (const AttemptId& other : older) {
+    if (FEDQUEUE_PLANTED(restart_not_fenced)) break;
+    FEDQUEUE_MARK(attempt_fenced);
     record(AttemptFenced{event.facility, other,
                          "job " + parts.job_id + " was started again as " + id.str()});
   }
   if (owner.assigned && *owner.assigned != id) {
+    FEDQUEUE_MARK(attempt_relieved);
     record(AttemptRelieved{event.facility, *owner.assigned, "job " + id.str() + " took over"});
   }
   // The deadline of its plan, or what a plan would say now for a job submitted by hand.
@@ -251,7 +259,10 @@ void Engine::end_attempt(const FacilityId& facility_id, const AttemptId& id, std
       state_.finished.empty() &&
       (found == owner.attempts.end() ||
        (found->second.outstanding && found->second.phase == AttemptPhase::assigned));
-  record(AttemptEnded{facility_id, id, std::move(state), std::move(detail), failed});
+  if (found == owner.attempts.end()) FEDQUEUE_MARK(job_never_registered);
+  AttemptEnded ended{facility_id, id, std::move(state), std::move(detail), failed};
+  if (FEDQUEUE_PLANTED(fact_not_journalled)) return apply(ended, now_);
+  record(std::move(ended));
 }
 
 // A job that handed over had its grace; one that delivered may take its time to leave.
@@ -274,6 +285,8 @@ void Engine::expire_leases() {
     if (!owner.assigned) continue;
     const AttemptId attempt_id = *owner.assigned;
     if (owner.attempts.at(attempt_id).lease_until > now_) continue;
+    if (FEDQUEUE_PLANTED(lease_never_ends)) continue;
+    FEDQUEUE_MARK(lease_expired);
     end_attempt(id, attempt_id, "LOST",
                 "no heartbeat for " + std::to_string(static_cast<int>(config_.lease_s)) + " s");
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 
 namespace fedqueue {
 
@@ -74,7 +75,10 @@ std::vector<Action> Engine::pending() const {
   if (state_.models.contains(state_.latest)) {
     actions.push_back(LinkLatest{state_.models.at(state_.latest)});
   }
-  if (state_.reducing) actions.push_back(start_reduce());
+  if (state_.reducing && !FEDQUEUE_PLANTED(reduction_forgotten)) {
+    FEDQUEUE_MARK(driver_owed_reduction);
+    actions.push_back(start_reduce());
+  }
   return actions;
 }
 
@@ -191,6 +195,7 @@ Arrival Engine::arrival_of(const UpdateDecided& decision) const {
   arrival.facility = decision.facility;
   arrival.base = decision.metadata.base;
   arrival.staleness = state_.latest - decision.metadata.base;
+  if (FEDQUEUE_PLANTED(staleness_not_counted)) arrival.staleness = 0;
   arrival.steps_assigned = decision.steps_assigned;
   arrival.steps_run = decision.metadata.steps_run;
   arrival.queue_wait_s = decision.queue_wait_s;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 #include "fedserver/engine/engine.h"
 
 namespace fedqueue {
@@ -225,12 +226,16 @@ void Engine::fold(const UpdateDecided& fact) {
 
 void Engine::fold(const RoundTimedOut& fact) {
   state_.empty_timers = fact.times;
+  if (FEDQUEUE_PLANTED(timer_not_armed_again)) {
+    state_.timer_at.reset();
+    return;
+  }
   arm_timer(now_);
 }
 
 void Engine::fold(const ReduceStarted& fact) {
   record_round(fact);
-  state_.counted.clear();
+  if (!FEDQUEUE_PLANTED(counts_twice)) state_.counted.clear();
   state_.late = fact.kept_late;
   for (const auto& [id, participation] : fact.participation) {
     FacilityState& facility = state_.facilities.at(FacilityId(id));

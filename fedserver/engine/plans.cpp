@@ -1,6 +1,7 @@
 // Enrolment, and plans for the agents: whether to submit a job now, and how much work it is for.
 #include <algorithm>
 
+#include "core/base/points.h"
 #include "fedserver/engine/engine.h"
 
 namespace fedqueue {
@@ -34,7 +35,10 @@ void Engine::on(const PlanRequested& event) {
     return answer(std::move(stop));
   }
   // The same question again: the reply was lost, not the plan.
-  if (owner->plan && owner->plan->key == event.request.key) return answer(*owner->plan);
+  if (owner->plan && owner->plan->key == event.request.key) {
+    FEDQUEUE_MARK(plan_repeated);
+    return answer(*owner->plan);
+  }
   if (auto wait = reason_to_wait(event.facility, *owner, event.request)) {
     return answer(std::move(*wait));
   }

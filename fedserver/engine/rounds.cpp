@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 #include "fedserver/engine/engine.h"
 
 namespace fedqueue {
@@ -25,9 +26,11 @@ void Engine::consider_closing(bool timer_fired) {
       fact.ids.push_back(dropped.id);
       act(RemoveUpdate{dropped.id});
     }
+    FEDQUEUE_MARK(updates_dropped);
     record(std::move(fact));
     return;
   }
+  if (timer_fired) FEDQUEUE_MARK(round_closed_by_timer);
   close_round(aggregation, decision.reason);
 }
 
@@ -63,7 +66,10 @@ void Engine::close_round(const Aggregation& aggregation, const std::string& caus
 }
 
 void Engine::on(const ReduceFinished& event) {
-  if (!state_.reducing || event.model.version != state_.latest + 1) return;  // done before
+  if (!state_.reducing || event.model.version != state_.latest + 1) {  // done before
+    FEDQUEUE_MARK(reduce_repeated);
+    return;
+  }
   std::vector<UpdateId> consumed;
   for (const ReduceInput& input : state_.reducing->updates) consumed.push_back(input.id);
   const bool regroup = !state_.reducing->closed_groups.empty();
@@ -83,6 +89,7 @@ void Engine::on(const ReduceFinished& event) {
 
 void Engine::on(const ReduceFailed& event) {
   if (!state_.reducing || event.version != state_.latest + 1) return;
+  FEDQUEUE_MARK(reduce_failed);
   record(ReduceStalled{state_.latest, event.why});
   const double delay_s = std::min(reduce_retry_longest_s,
                                   static_cast<double>(1 << std::min(state_.reduce_failures, 6)));
@@ -91,6 +98,7 @@ void Engine::on(const ReduceFailed& event) {
 
 void Engine::retry_reduce() {
   if (!state_.reduce_retry_at || *state_.reduce_retry_at > now_ || !state_.reducing) return;
+  FEDQUEUE_MARK(reduce_retried);
   state_.reduce_retry_at.reset();
   act(start_reduce());
 }
@@ -102,7 +110,7 @@ void Engine::prune_models() {
   Version needed = state_.latest - config_.models_kept + 1;
   for (const auto& [id, facility] : state_.facilities) {
     if (facility.plan && facility.plan->base >= 0) needed = std::min(needed, facility.plan->base);
-    if (facility.assigned) {
+    if (facility.assigned && !FEDQUEUE_PLANTED(model_pruned_too_early)) {
       const AttemptState& attempt = facility.attempts.at(*facility.assigned);
       if (attempt.outstanding) needed = std::min(needed, attempt.outstanding->base);
     }
@@ -121,6 +129,7 @@ void Engine::prune_models() {
     if (version != 0 && version < needed) unneeded.push_back(model);
   }
   if (unneeded.empty()) return;
+  FEDQUEUE_MARK(models_pruned);
   record(ModelsPruned{needed});
   for (ModelRecord& model : unneeded) act(RemoveModel{std::move(model)});
 }
@@ -131,7 +140,10 @@ void Engine::on(const StopRequested& event) {
 }
 
 void Engine::on(const Tick&) {
-  if (!state_.finished.empty()) return;
+  if (!state_.finished.empty()) {
+    FEDQUEUE_MARK(run_ended);
+    return;
+  }
   if (config_.run_deadline_s > 0 && now_ >= Instant(from_seconds(config_.run_deadline_s))) {
     record(RunFinished{"the run's deadline has passed"});
     return;
@@ -158,6 +170,7 @@ void Engine::on(const Tick&) {
 void Engine::fire_timer() {
   consider_closing(true);
   if (state_.reducing) return;
+  FEDQUEUE_MARK(round_timed_out);
   record(RoundTimedOut{state_.latest, state_.empty_timers + 1});
   if (state_.empty_timers < config_.empty_timers_max || !state_.stalled.empty()) return;
   std::string reason = "round " + std::to_string(state_.latest + 1) + " has " +
@@ -177,6 +190,7 @@ void Engine::fire_timer() {
       reason += active(facility) ? "has no job" : "is silent";
     }
   }
+  FEDQUEUE_MARK(run_stalled);
   record(RunStalled{std::move(reason)});
 }
 

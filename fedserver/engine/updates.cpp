@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/base/assert.h"
+#include "core/base/points.h"
 #include "fedserver/engine/engine.h"
 
 namespace fedqueue {
@@ -21,7 +22,7 @@ Result<Engine::Delivery> Engine::delivery(const FacilityId& facility_id, const U
   };
   const Result<UpdateParts> parts = parse_update_id(id.str());
   if (!parts) return parts.error();
-  if (parts->facility != facility_id) {
+  if (parts->facility != facility_id && !FEDQUEUE_PLANTED(owner_not_checked)) {
     return refuse(Code::identity, "it belongs to facility '" + parts->facility.str() +
                                       "', and this certificate to '" + facility_id.str() + "'");
   }
@@ -34,18 +35,22 @@ Result<Engine::Delivery> Engine::delivery(const FacilityId& facility_id, const U
     return refuse(Code::run_finished, "the run is finished: " + state_.finished);
   }
   if (owner->phase == AttemptPhase::fenced) {
+    FEDQUEUE_MARK(update_of_fenced);
     return refuse(Code::conflict, "a later start of its job took over");
   }
-  if (owner->token != token) {
+  if (owner->token != token && !FEDQUEUE_PLANTED(token_not_checked)) {
+    FEDQUEUE_MARK(update_of_other_launch);
     return refuse(Code::conflict,
                   "another launch of attempt " + parts->attempt.str() + " took over");
   }
   if (!owner->outstanding || owner->outstanding->index != parts->segment) {
+    FEDQUEUE_MARK(update_without_segment);
     return refuse(Code::conflict, "segment " + std::to_string(parts->segment) +
                                       " is not the one this attempt was given");
   }
   const Segment& segment = *owner->outstanding;
   if (metadata.base != segment.base) {
+    FEDQUEUE_MARK(update_wrong_base);
     return refuse(Code::wrong_base, "it was trained from version " + std::to_string(metadata.base) +
                                         ", and the segment was from " +
                                         std::to_string(segment.base));
@@ -54,7 +59,8 @@ Result<Engine::Delivery> Engine::delivery(const FacilityId& facility_id, const U
     return refuse(Code::wrong_base,
                   "its base, version " + std::to_string(segment.base) + ", is no longer kept");
   }
-  if (metadata.steps_run > segment.local_steps) {
+  if (metadata.steps_run > segment.local_steps && !FEDQUEUE_PLANTED(steps_not_checked)) {
+    FEDQUEUE_MARK(update_too_many_steps);
     return refuse(Code::usage, "it claims " + std::to_string(metadata.steps_run) + " steps, and " +
                                    std::to_string(segment.local_steps) + " were assigned");
   }
@@ -65,6 +71,7 @@ Result<Engine::Delivery> Engine::delivery(const FacilityId& facility_id, const U
 bool Engine::answered_before(const FacilityId& facility_id, const UpdateId& id) {
   const auto decided = state_.decisions.find(id);
   if (decided == state_.decisions.end() || decided->second.facility != facility_id) return false;
+  FEDQUEUE_MARK(update_repeated);
   settle_next(id);
   answer(current_answer(decided->second));
   return true;
@@ -170,9 +177,12 @@ void Engine::decide(const Delivery& offer, UpdateDecided decision, Admission adm
       break;
   }
   const bool rejected = reply.disposition == Disposition::rejected;
+  if (rejected) FEDQUEUE_MARK(update_rejected);
+  if (reply.late) FEDQUEUE_MARK(update_late);
   decision.held_back = admission.kind == Admission::Kind::buffer;
   if (rejected && reply.code == Code::internal) reply.code = Code::wrong_base;
   if (state_.reducing && reply.disposition == Disposition::counted) {
+    FEDQUEUE_MARK(update_while_reducing);
     reply.disposition = Disposition::buffered;
     reply.reason = "round " + std::to_string(state_.latest + 1) + " has just closed; " +
                    "it counts in the next";

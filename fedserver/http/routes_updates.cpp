@@ -18,21 +18,15 @@ constexpr std::size_t digest_length = 32;
 // The update in the target, if it is this facility's; otherwise the refusal was sent.
 Task<std::optional<UpdateId>> own_update(Exchange& exchange) {
   const std::string& text = exchange.request().target.id;
-  const Result<UpdateParts> parts = parse_update_id(text);
-  if (!parts) {
-    co_await exchange.refuse(parts.error());
-    co_return std::nullopt;
+  const Status own = check_owner(*exchange.facility(), text);
+  if (own) co_return UpdateId(text);
+  if (own.error().code == Code::identity) {
+    exchange.service().log.warning("a facility asked for another's update",
+                                   {{"facility", exchange.peer()->name()},
+                                    {"update", text},
+                                    {"peer", exchange.stream().peer_address()}});
   }
-  if (parts->facility == *exchange.facility()) co_return UpdateId(text);
-  const std::string& name = exchange.peer()->name();
-  exchange.service().log.warning(
-      "a facility asked for another's update",
-      {{"facility", name}, {"update", text}, {"peer", exchange.stream().peer_address()}});
-  const Error why{Code::identity,
-                  "update '" + text + "' belongs to facility '" + parts->facility.str() +
-                      "', and this certificate to '" + name + "'",
-                  "Use the kit of the facility that trained the update."};
-  co_await exchange.refuse(why);
+  co_await exchange.refuse(own.error());
   co_return std::nullopt;
 }
 

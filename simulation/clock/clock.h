@@ -51,7 +51,9 @@ class Clock {
   [[nodiscard]] std::uint64_t events() const { return happened_; }
 
   // Writes one line of the story: into the trace always, to the listener if there is one.
-  void tell(const std::string& who, const std::string& text) { trace_.tell(now_, who, text); }
+  void tell(const std::string& who, const std::string& text, const std::string& detail = "") {
+    trace_.tell(now_, who, text, detail);
+  }
 
  private:
   struct Event {

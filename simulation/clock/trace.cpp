@@ -29,11 +29,12 @@ void Trace::mix(std::string_view text) {
 
 void Trace::mix_real(double value) { mix(std::bit_cast<std::uint64_t>(value)); }
 
-void Trace::tell(Instant now, const std::string& who, const std::string& text) {
+void Trace::tell(Instant now, const std::string& who, const std::string& text,
+                 const std::string& detail) {
   mix(static_cast<std::uint64_t>(to_micros(now)));
   mix(who);
   mix(text);
-  if (listener_) listener_(now, who, text);
+  if (listener_) listener_(now, who, detail.empty() ? text : text + " " + detail);
 }
 
 std::string Trace::hex() const {

@@ -24,7 +24,9 @@ class Trace {
   void mix(std::string_view text);
   void mix_real(double value);  // its bits, so that two roundings differ
 
-  void tell(Instant now, const std::string& who, const std::string& text);
+  // `detail` is for the listener alone.
+  void tell(Instant now, const std::string& who, const std::string& text,
+            const std::string& detail = "");
   void listen(Listener listener) { listener_ = std::move(listener); }
   // True when lines are heard: what only a reader wants need not be made otherwise.
   [[nodiscard]] bool heard() const { return static_cast<bool>(listener_); }

@@ -73,6 +73,12 @@ void DrawnQueue::disturb(QueueJobId id, QueueChange::Kind kind, double now_s) {
   found->second.starts_s = now_s + draw_(now_s);
 }
 
+void DrawnQueue::release_stuck(double now_s) {
+  for (auto& [id, job] : jobs_) {
+    if (!job.running && !std::isfinite(job.starts_s)) job.starts_s = now_s + draw_(now_s);
+  }
+}
+
 std::vector<QueueJobId> DrawnQueue::running() const {
   std::vector<QueueJobId> ids;
   for (const auto& [id, job] : jobs_) {

@@ -66,6 +66,8 @@ class DrawnQueue : public BatchQueue {
 
   // What a site does to a running job, out of turn. No effect on one that does not run.
   void disturb(QueueJobId job, QueueChange::Kind kind, double now_s);
+  // Jobs that would never have started wait as others do, from now on.
+  void release_stuck(double now_s);
   [[nodiscard]] std::vector<QueueJobId> running() const;
 
  private:

@@ -26,14 +26,6 @@ Reply reply_of(const Answer& answer, int status = 200) {
   return reply;
 }
 
-// The update must be the peer's own.
-Status check_owner(const FacilityId& peer, const UpdateId& id) {
-  const Result<UpdateParts> parts = parse_update_id(id.str());
-  if (!parts) return parts.error();
-  if (parts->facility == peer) return {};
-  return Error{Code::identity, "update '" + id.str() + "' belongs to another facility", ""};
-}
-
 Result<Event> event_of(const FacilityId& peer, const Request& request, std::string fresh_token) {
   switch (request.kind) {
     case Request::Kind::plan: {
@@ -78,7 +70,7 @@ void Desk::receive(const FacilityId& peer, const std::shared_ptr<const Request>&
       break;
   }
   if (request->kind == Request::Kind::answer) {
-    if (Status own = check_owner(peer, request->update); !own) {
+    if (Status own = check_owner(peer, request->update.str()); !own) {
       return reply(peer, *request, respond, reply_with(own.error()));
     }
   }
@@ -106,7 +98,7 @@ void Desk::ask(const FacilityId& peer, const std::shared_ptr<const Request>& req
 
 void Desk::probe(const FacilityId& peer, const std::shared_ptr<const Request>& request,
                  Listener::Respond respond) {
-  if (Status own = check_owner(peer, request->update); !own) {
+  if (Status own = check_owner(peer, request->update.str()); !own) {
     return reply(peer, *request, respond, reply_with(own.error()));
   }
   const auto answered = [this, peer, request, respond](const Answer& answer) {
@@ -154,7 +146,7 @@ void Desk::send_model(const FacilityId& peer, const Request& request,
 
 void Desk::put(const FacilityId& peer, const std::shared_ptr<const Request>& request,
                const BodyFlow& flow, Listener::Respond respond) {
-  if (Status own = check_owner(peer, request->update); !own) {
+  if (Status own = check_owner(peer, request->update.str()); !own) {
     return reply(peer, *request, respond, reply_with(own.error()));
   }
   Result<UpdateMetadata> metadata = decode<UpdateMetadata>(request->metadata);

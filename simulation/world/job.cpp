@@ -227,6 +227,9 @@ void SimulatedJob::beat() {
     const Session::Step before = session_->step();
     Result<HeartbeatAnswer> answer = Error{};
     if (reply) answer = decode<HeartbeatAnswer>(reply->body);
+    if (reply && answer && answer->state == HeartbeatAnswer::State::fenced) {
+      ports_.witness.on_session_fenced(setup_.facility, *session_);
+    }
     if (reply && answer) {
       session_->heartbeat_answered(*answer, ports_.clock.now());
     } else {

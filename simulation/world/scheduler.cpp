@@ -30,13 +30,14 @@ std::optional<Error> SimulatedScheduler::begin(SchedulerFaults::Command command,
   return Error{*fate.fail, "the scheduler did not do it", ""};
 }
 
-Result<QueueJobId> SimulatedScheduler::enqueue(const JobRequest& request) {
+Result<QueueJobId> SimulatedScheduler::enqueue(const JobRequest& request, double shown_after_s) {
   Result<QueueJobId> number = queue_.submit(request.time_limit_s, now_s());
   if (!number) return number;
   ClusterJob job;
   job.number = *number;
   job.request = request;
   job.submitted_s = now_s();
+  job.shown_from_s = now_s() + shown_after_s;
   jobs_[*number] = job;
   clock_.tell(facility_.str(), "submitted job " + std::to_string(*number));
   witness_.on_job_submitted(facility_, request.token, std::to_string(*number));
@@ -49,7 +50,7 @@ Result<JobHandle> SimulatedScheduler::submit(const JobRequest& request) {
   SchedulerFate fate;
   const std::optional<Error> failure = begin(SchedulerFaults::Command::submit, fate);
   if (failure && !fate.works_all_the_same) return *failure;
-  const Result<QueueJobId> number = enqueue(request);
+  const Result<QueueJobId> number = enqueue(request, fate.shown_after_s);
   if (failure) return *failure;
   if (!number) return number.error();
   return JobHandle{std::to_string(*number), ""};
@@ -69,6 +70,7 @@ JobView SimulatedScheduler::view(const ClusterJob& job) const {
 }
 
 bool SimulatedScheduler::shown(const ClusterJob& job) const {
+  if (now_s() < job.shown_from_s) return false;
   return job.phase != JobPhase::ended || now_s() - job.ended_s < listed_after_end_s;
 }
 
@@ -97,7 +99,7 @@ Result<JobOutcome> SimulatedScheduler::outcome(const JobHandle& handle) {
   JobOutcome outcome;
   if (fate.hides) return outcome;
   for (const auto& [number, job] : jobs_) {
-    if (std::to_string(number) != handle.id) continue;
+    if (std::to_string(number) != handle.id || now_s() < job.shown_from_s) continue;
     outcome = {true, job.phase, job.state, "exit code 0:0", job.restart_count};
   }
   return outcome;

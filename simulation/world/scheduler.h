@@ -22,6 +22,7 @@ struct SchedulerFate {
   bool works_all_the_same = false;  // … although it did what it was asked
   bool hides = false;               // the answer leaves jobs out
   double took_s = 0.1;
+  double shown_after_s = 0;  // submit: no listing shows the job before
 };
 
 class SchedulerFaults {
@@ -39,6 +40,7 @@ struct ClusterJob {
   std::string state = "PENDING";
   int restart_count = 0;
   double submitted_s = 0;  // or requeued
+  double shown_from_s = 0;
   double started_s = 0;
   double ended_s = 0;
 };
@@ -73,7 +75,7 @@ class SimulatedScheduler : public Scheduler {
   [[nodiscard]] int live() const;
 
  private:
-  Result<QueueJobId> enqueue(const JobRequest& request);
+  Result<QueueJobId> enqueue(const JobRequest& request, double shown_after_s);
   void plan_advance();
   void apply(const QueueChange& change);
   void stop(ClusterJob& job, const char* state, bool lingers);

@@ -49,6 +49,8 @@ class Witness {
   // A process sends something.
   virtual void on_session_sends(const FacilityId& /*facility*/, const Session& /*session*/,
                                 Request::Kind /*kind*/) {}
+  // A process has learnt that it was replaced.
+  virtual void on_session_fenced(const FacilityId& /*facility*/, const Session& /*session*/) {}
   virtual void on_agent_over(const FacilityId& /*facility*/, int /*exit_code*/,
                              const std::string& /*reason*/) {}
 };
