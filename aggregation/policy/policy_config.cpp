@@ -82,12 +82,6 @@ std::vector<Check> checks(const PolicyConfig& config) {
   };
 }
 
-bool mixes_models(const PolicyConfig& config) {
-  return config.is_published() ||
-         ((config.policy == PolicyKind::fedasync || config.policy == PolicyKind::fedcompass) &&
-          config.mixing.value_or(Mixing::models) == Mixing::models);
-}
-
 // Options that are fine by themselves and not together.
 Status check_combinations(const PolicyConfig& config) {
   if (config.early_submission && *config.early_submission != -1 &&
@@ -105,11 +99,11 @@ Status check_combinations(const PolicyConfig& config) {
     return Error{Code::usage,
                  "weights = nova compares the steps of one round, and this policy has no rounds",
                  "use weights = participation, samples or equal"};
-  if (mixes_models(config) && filled.outer != ServerOptimizer::none)
+  if (config.mixes_models() && filled.outer != ServerOptimizer::none)
     return Error{Code::usage, "an outer step needs deltas, and this policy mixes whole models",
                  config.is_published() ? "use semantics = corrected, or leave `outer` out"
                                        : "set mixing = deltas, or leave `outer` out"};
-  if (mixes_models(config) && *filled.control_variates)
+  if (config.mixes_models() && *filled.control_variates)
     return Error{Code::usage, "control variates need deltas, and this policy mixes whole models",
                  "set mixing = deltas, or leave control_variates out"};
   return {};
@@ -215,6 +209,11 @@ bool PolicyConfig::is_synchronous() const {
     default:
       return false;
   }
+}
+
+bool PolicyConfig::mixes_models() const {
+  return is_published() || ((policy == PolicyKind::fedasync || policy == PolicyKind::fedcompass) &&
+                            mixing.value_or(Mixing::models) == Mixing::models);
 }
 
 ServerStep PolicyConfig::server_step() const {

@@ -139,6 +139,10 @@ struct PolicyConfig {
   // The server's step. REQUIRES: effective().
   [[nodiscard]] ServerStep server_step() const;
 
+  // Whether whole models are averaged, base + delta: then a base must be there when its update
+  // counts.
+  [[nodiscard]] bool mixes_models() const;
+
   // One sentence per mistake, the first that is found.
   [[nodiscard]] Status validate() const;
 

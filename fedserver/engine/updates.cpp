@@ -55,7 +55,7 @@ Result<Engine::Delivery> Engine::delivery(const FacilityId& facility_id, const U
                                         ", and the segment was from " +
                                         std::to_string(segment.base));
   }
-  if (policy_->config().is_published() && !state_.models.contains(segment.base)) {
+  if (policy_->config().mixes_models() && !state_.models.contains(segment.base)) {
     return refuse(Code::wrong_base,
                   "its base, version " + std::to_string(segment.base) + ", is no longer kept");
   }

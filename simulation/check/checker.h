@@ -8,7 +8,8 @@
 //                arithmetic, under its checksum, and durable when its fact is
 //   staleness    never above the policy's cap; as it is stated
 //   weights      finite, ≥ 0, with the sum that the rule promises
-//   replies      rest on what is journalled; an update's answer is the same bytes for ever; what is
+//   replies      rest on what is journalled; an update's answer is the same bytes for ever, but for
+//                what comes next, which is told once it is known and then stays; what is
 //                acknowledged and reported as durable is
 //   jobs         one assigned attempt per facility; no second live job that was not meant; the base
 //                of a live segment is kept; a replaced launch sends nothing
@@ -77,12 +78,14 @@ class Checker : public Witness {
   void fold(const AttemptFenced& fact);
   void fold(const SegmentAssigned& fact);
   void fold(const UpdateDecided& fact);
+  void fold(const NextDecided& fact);
   void fold(const ReduceStarted& fact);
   void fold(const UpdatesDropped& fact);
   void fold(const Published& fact);
   template <typename Other>
   void fold(const Other&) {}
 
+  [[nodiscard]] std::int64_t staleness_cap() const;
   void check_weights(const ReduceStarted& fact);
   void check_files(const RunState& state, const SimulatedDisk& disk);
   void check_update_reply(const FacilityId& peer, const Request& request, const Reply& reply,
@@ -103,12 +106,13 @@ class Checker : public Witness {
   std::set<AttemptKey> fenced_;
   std::map<AttemptKey, Segment> segments_;
   std::map<UpdateId, UpdateDecided> decisions_;
+  std::map<UpdateId, Next> follow_ups_;
   std::map<FacilityId, int> decided_;
   std::set<UpdateId> used_;
   std::set<UpdateId> dropped_;
   std::optional<ReduceStarted> reducing_;
   std::optional<std::string> durable_state_;  // of the process that ended between two turns
-  std::map<UpdateId, std::string> answers_;
+  std::set<UpdateId> followed_;               // their facility was told what comes next
   std::set<std::string> fenced_launches_;
   ReferenceServer reference_;
   std::map<Version, std::string> reduced_;  // checksums of what was made of the reference's inputs

@@ -111,9 +111,13 @@ void Checker::check_update_reply(const FacilityId& peer, const Request& request,
   }
   const UpdateDecided& decision = decided->second;
   if (decision.facility != peer) violation(name + " is answered to " + peer.str());
-  const auto [first, fresh] = answers_.emplace(request.update, reply.body);
-  if (!fresh && first->second != reply.body) violation(name + " got two different answers");
-  if (reply.body != encode(decision.answer)) {
+  UpdateAnswer expected = decision.answer;
+  const bool early = reply.body == encode(expected);
+  const auto follow_up = follow_ups_.find(request.update);
+  if (follow_up != follow_ups_.end()) expected.next = follow_up->second;
+  if (reply.body == encode(expected)) {
+    if (follow_up != follow_ups_.end()) followed_.insert(request.update);
+  } else if (!early || followed_.contains(request.update)) {
     violation(name + " is answered otherwise than journalled");
   }
   if (reply.status != 201) return;

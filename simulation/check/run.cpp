@@ -1,5 +1,6 @@
 #include "simulation/check/run.h"
 
+#include <exception>
 #include <memory>
 #include <utility>
 
@@ -43,6 +44,8 @@ class Play {
       phases(result);
     } catch (const BrokenInvariant& broken) {
       checker_.violation(broken.what);
+    } catch (const std::exception& error) {
+      checker_.violation(std::string("an exception that nobody caught: ") + error.what());
     }
     result.hash = world_.clock().trace().hex();
     result.violations = checker_.violations();

@@ -60,8 +60,9 @@ FaultRates draw_rates(Prng& random) {
 const std::vector<std::string>& policy_names() {
   static const std::vector<std::string> known = [] {
     std::vector<std::string> names;
-    for (const char* name : {"fedavg", "fedqueue", "fedprox", "fedavgm", "fedadam", "fedyogi",
-                             "fedadagrad", "fedasync", "fedbuff", "fedcompass", "resident"}) {
+    for (const char* name :
+         {"fedavg", "fedqueue", "fedprox", "fedavgm", "fedadam", "fedyogi", "fedadagrad", "fednova",
+          "scaffold", "fedasync", "fedbuff", "fedcompass", "resident"}) {
       PolicyConfig config;
       if (config.set("policy", name) && config.validate()) names.emplace_back(name);
     }
@@ -87,6 +88,15 @@ PolicyConfig draw_policy(Prng& random, std::size_t honest) {
   }
   if (random.uniform() < 0.5) policy.round_timer_s = policy.t_sync_s * between(random, 0.8, 2);
   if (random.uniform() < 0.3) policy.share_cap = between(random, 0.3, 1);
+  if (random.uniform() < 0.3) {
+    constexpr const char* steps[] = {"momentum", "adam",     "yogi",
+                                     "adagrad",  "nesterov", "delayed_nesterov"};
+    (void)policy.set("outer", steps[random.below(std::size(steps))]);
+    (void)policy.set("outer_delay", std::to_string(1 + random.below(4)));
+  }
+  if (random.uniform() < 0.3) (void)policy.set("mixing", "deltas");
+  if (random.uniform() < 0.5) (void)policy.set("buffer_size", std::to_string(1 + random.below(4)));
+  if (random.uniform() < 0.3) (void)policy.set("early_submission", "true");
   // A combination that this policy does not take is replaced by its defaults.
   if (policy.validate()) return policy;
   PolicyConfig plain;
@@ -174,8 +184,8 @@ std::string describe(const Scenario& scenario) {
       "%zu facilities, %s%s, t_sync %.0f s, quorum %lld, segments %lld, faults for %.0f s",
       scenario.facilities.size(), std::string(policy_kind_name(policy.policy)).c_str(),
       policy.is_published() ? " as published" : "", policy.t_sync_s,
-      static_cast<long long>(policy.quorum), static_cast<long long>(policy.segments_per_job),
-      scenario.faults_s);
+      static_cast<long long>(policy.quorum),
+      static_cast<long long>(policy.segments_per_job.value_or(1)), scenario.faults_s);
   return text;
 }
 

@@ -49,6 +49,8 @@ void SimulatedJob::proceed() {
       return train();
     case Session::Step::upload:
       return upload();
+    case Session::Step::ask:
+      return ask();
     case Session::Step::wait:
       return wait();
     case Session::Step::report:
@@ -180,6 +182,22 @@ void SimulatedJob::upload() {
         }
         later({}, "uploaded", [this] { proceed(); });
       });
+}
+
+void SimulatedJob::ask() {
+  Request request;
+  request.kind = Request::Kind::answer;
+  request.update = session_->update_id();
+  call(std::move(request), [this](const Result<Reply>& reply) {
+    Result<UpdateAnswer> answer = Error{};
+    if (reply) answer = decode<UpdateAnswer>(reply->body);
+    if (reply && answer) {
+      session_->asked(*answer, ports_.clock.now());
+    } else {
+      failed(reply ? answer.error() : reply.error());
+    }
+    proceed();
+  });
 }
 
 void SimulatedJob::wait() {

@@ -90,6 +90,7 @@ class SimulatedJob {
   // Training ends with the step at hand.
   void cut_training();
   void upload();
+  void ask();
   void wait();
   void report();
   void failed(const Error& error);

@@ -19,6 +19,7 @@ struct ServerProcess {
   // After so many seconds, unless the process is over by then.
   std::function<void(double, const char*, std::function<void()>)> later;
   std::function<bool(Event, fedqueue::Reply)> post;
+  std::function<void(Event)> complete;  // of an action
   std::function<const Engine&()> engine;
   std::function<std::string()> fresh_token;
   SimulatedDisk& disk;

@@ -26,9 +26,9 @@ void SimulatedReducer::next() {
 void SimulatedReducer::run(const StartReduce& action) {
   Result<ReduceFinished> finished = reduce(action);
   if (finished) {
-    deliver(std::move(*finished));
+    process_.complete(std::move(*finished));
   } else {
-    deliver(ReduceFailed{action.plan.input_version + 1, finished.error()});
+    process_.complete(ReduceFailed{action.plan.input_version + 1, finished.error()});
   }
 }
 
@@ -68,8 +68,9 @@ Result<ReduceFinished> SimulatedReducer::reduce(const StartReduce& action) {
   finished.step_norm = reduced->step_norm;
   // The state first: a model that is there has its state.
   if (reduced->state) {
-    finished.state = ServerState{finished.model.version, finished.model.file + ".state",
-                                 sha256_hex(*reduced->state), reduced->state->size()};
+    finished.state =
+        ServerState{finished.model.version, BlobStore::state_file(finished.model.version),
+                    sha256_hex(*reduced->state), reduced->state->size()};
     if (Status kept = write(finished.state->file, *reduced->state); !kept) return kept.error();
   }
   if (Status written = write(finished.model.file, reduced->model); !written) {
@@ -107,12 +108,6 @@ void SimulatedReducer::run(const RemoveModel& action) {
 
 void SimulatedReducer::run(const RemoveState& action) {
   (void)process_.blobs.remove_model(action.state.file);
-}
-
-// The driver's queue is bounded; a completion must get through all the same.
-void SimulatedReducer::deliver(const Event& event) {
-  if (process_.post(event, {})) return;
-  process_.later(0.02, "completion", [this, event] { deliver(event); });
 }
 
 }  // namespace fedqueue::simulation

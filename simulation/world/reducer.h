@@ -24,7 +24,6 @@ class SimulatedReducer : public Effects {
   void run(const RemoveState& action);
   Result<ReduceFinished> reduce(const StartReduce& action);
   Status write(const std::string& file, const Bytes& content);
-  void deliver(const Event& event);
 
   ServerProcess& process_;
   std::deque<Action> actions_;

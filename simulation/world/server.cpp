@@ -110,6 +110,7 @@ void SimulatedServer::boot() {
                       [this](Event event, fedqueue::Reply reply) {
                         return process_->driver->post(std::move(event), std::move(reply));
                       },
+                      [this](Event event) { process_->driver->complete(std::move(event)); },
                       [this]() -> const Engine& { return engine(); },
                       [this] { return random_token(tokens_); },
                       disk_,
