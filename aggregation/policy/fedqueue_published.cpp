@@ -1,7 +1,6 @@
 #include "aggregation/policy/fedqueue_published.h"
 
 #include <algorithm>
-#include <set>
 
 #include "aggregation/planning/work_budget.h"
 #include "aggregation/policy/round_rules.h"
@@ -21,15 +20,6 @@ double budget_s(const KnownFacility& facility, const PolicyConfig& config) {
 
 std::int64_t assigned_steps(const KnownFacility& facility, const PolicyConfig& config) {
   return local_steps(budget_s(facility, config), facility.step_seconds, config.warm_up_steps);
-}
-
-// Facilities with anything in the round. The reference counts a reconnected client twice and then
-// loses one of its answers; here it counts once.
-std::int64_t facilities_in(const RoundState& round) {
-  std::set<FacilityId> facilities;
-  for (const Arrival& arrival : round.counted) facilities.insert(arrival.facility);
-  for (const Arrival& arrival : round.late) facilities.insert(arrival.facility);
-  return static_cast<std::int64_t>(facilities.size());
 }
 
 }  // namespace
@@ -65,9 +55,9 @@ Admission FedQueuePublished::admit(const Arrival& arrival, const RoundState& rou
 
 CloseDecision FedQueuePublished::should_close(const RoundState& round) const {
   const std::int64_t in = facilities_in(round);
-  const auto usable =
-      static_cast<std::int64_t>(select_as_published(round, staleness_cap(config())).used.size());
   const std::int64_t needed = std::max<std::int64_t>(1, config().quorum);
+  const auto usable = static_cast<std::int64_t>(
+      select_as_published(round, staleness_cap(config()), needed).used.size());
   if (usable < needed)
     return {false,
             std::to_string(usable) + " of at least " + std::to_string(needed) + " updates are in"};
@@ -79,8 +69,8 @@ CloseDecision FedQueuePublished::should_close(const RoundState& round) const {
 
 Aggregation FedQueuePublished::aggregate(const RoundState& round,
                                          std::span<const KnownFacility> facilities) const {
-  Aggregation result = weigh(select_as_published(round, staleness_cap(config())), round.version,
-                             facilities, config());
+  Aggregation result = weigh(select_as_published(round, staleness_cap(config()), config().quorum),
+                             round.version, facilities, config());
   result.rebuild_models = true;
   result.unweighted_buffers = true;
   return result;

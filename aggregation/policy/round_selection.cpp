@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace fedqueue {
@@ -25,7 +26,9 @@ class Selector {
   Selector(Version version, std::optional<std::int64_t> staleness_max)
       : version_(version), staleness_max_(staleness_max) {}
 
-  [[nodiscard]] bool empty() const { return selection_.used.empty(); }
+  [[nodiscard]] std::int64_t size() const {
+    return static_cast<std::int64_t>(selection_.used.size());
+  }
   void keep(const Arrival& arrival) { selection_.kept_late.push_back(arrival.id); }
 
   // Of one facility the first is used, the others stay buffered.
@@ -92,17 +95,25 @@ RoundSelection select_by_arrival(const RoundState& round,
   return std::move(selector).finish();
 }
 
+std::int64_t facilities_in(const RoundState& round) {
+  std::unordered_set<FacilityId> facilities;
+  for (const Arrival& arrival : round.counted) facilities.insert(arrival.facility);
+  for (const Arrival& arrival : round.late) facilities.insert(arrival.facility);
+  return static_cast<std::int64_t>(facilities.size());
+}
+
 RoundSelection select_as_published(const RoundState& round,
-                                   std::optional<std::int64_t> staleness_max) {
+                                   std::optional<std::int64_t> staleness_max, std::int64_t quorum) {
   Selector selector(round.version, staleness_max);
   // Late ones first, so that an admitted update wins over a late one of the same base.
   for (const Arrival& arrival : round.late)
     if (arrival.base < round.version) selector.use_newest(arrival);
   for (const Arrival& arrival : round.counted) selector.use_newest(arrival);
-  const bool all_are_late = selector.empty();
+  const bool too_few = selector.size() < quorum && facilities_in(round) >= round.enrolled;
+  const bool late_ones_too = selector.size() == 0 || too_few;
   for (const Arrival& arrival : round.late) {
     if (arrival.base < round.version) continue;
-    if (all_are_late)
+    if (late_ones_too)
       selector.use_newest(arrival);
     else
       selector.keep(arrival);

@@ -24,11 +24,17 @@ struct RoundSelection {
 [[nodiscard]] RoundSelection select_by_arrival(const RoundState& round,
                                                std::optional<std::int64_t> staleness_max);
 
+// Facilities with anything in the round, late or not. The reference counts a reconnected client
+// twice and then loses one of its answers; here it counts once.
+[[nodiscard]] std::int64_t facilities_in(const RoundState& round);
+
 // The reference's rule: this round's admitted updates and every late one whose base has already
-// missed a round; if that is nothing, all late ones. Of one facility the newest is used and the
-// older ones are dropped.
+// missed a round; if that is nothing, all late ones. So it is, too, when everybody's update is in
+// and the others are fewer than `quorum`: nobody could come any more, and the round would stay open
+// for ever. Of one facility the newest is used and the older ones are dropped.
 [[nodiscard]] RoundSelection select_as_published(const RoundState& round,
-                                                 std::optional<std::int64_t> staleness_max);
+                                                 std::optional<std::int64_t> staleness_max,
+                                                 std::int64_t quorum = 1);
 
 // Whether select_by_arrival would use an update of this facility, without making the selection.
 [[nodiscard]] bool holds_update_for_this_round(const RoundState& round, const FacilityId& facility,

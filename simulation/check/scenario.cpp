@@ -126,8 +126,8 @@ ScenarioFacility draw_facility(Prng& random, std::size_t index) {
   facility.step_s = between(random, 0.2, 1.5);
   facility.launch_s = between(random, 0.5, 10);
   facility.latency_s = between(random, 0.005, 0.2);
-  facility.bytes_per_s = log_normal(random, 2000, 2);
-  facility.bytes_per_s = std::clamp(facility.bytes_per_s, 20.0, 1e6);
+  facility.bytes_per_s = log_normal(random, 3000, 2);
+  facility.bytes_per_s = std::clamp(facility.bytes_per_s, 300.0, 1e6);
   if (random.uniform() < 0.4) facility.time_limit_s = between(random, 150, 900);
   return facility;
 }
