@@ -4,7 +4,8 @@ set(FEDQUEUE_LAYERS
   optimizer queue planning weighting policy reduce
   engine driver desk journal blobs reducer certificates telemetry http
   session agent link scheduler data collective trainer
-  clock simulated world check queues statistics training experiment report)
+  clock simulated world check queues statistics training experiment report
+  scale federation)
 
 set(FEDQUEUE_MAY_USE_base "")
 set(FEDQUEUE_MAY_USE_tensor base)
@@ -47,3 +48,6 @@ set(FEDQUEUE_MAY_USE_statistics base)
 set(FEDQUEUE_MAY_USE_training base tensor data trainer)
 set(FEDQUEUE_MAY_USE_experiment base config statistics)
 set(FEDQUEUE_MAY_USE_report base statistics experiment)
+set(FEDQUEUE_MAY_USE_scale base protocol policy optimizer simulated)
+set(FEDQUEUE_MAY_USE_federation base tensor protocol optimizer policy clock queues statistics
+  experiment world)

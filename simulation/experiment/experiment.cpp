@@ -63,10 +63,6 @@ Status set_policy(PolicySpec& policy, const std::string& key, const std::string&
     const Result<Role> role = parse_role(value);
     if (!role) return within("set role", role.error());
     policy.role = *role;
-  } else if (key == "jobs") {
-    const Result<int> jobs = parse_count(value, 1, 16);
-    if (!jobs) return within("set jobs", jobs.error());
-    policy.jobs = *jobs;
   } else if (key.rfind("tune.", 0) == 0) {
     std::vector<std::string> values;
     for (const std::string& part : split(value, ',')) values.emplace_back(trim(part));
@@ -197,6 +193,20 @@ Result<Experiment> parse_experiment(std::string_view text, const std::string& fi
   }
   if (Status status = check(experiment, file_name); !status) return status.error();
   return experiment;
+}
+
+std::string identity_of(const Experiment& experiment) {
+  std::string text = "tuning " + std::to_string(experiment.tuning_seeds) + " " +
+                     std::to_string(experiment.tuning_budget) + "\n";
+  for (const Setting& setting : experiment.settings)
+    text += "setting " + setting.name + " " + to_text(setting.options()) + "\n";
+  for (const PolicySpec& policy : experiment.policies) {
+    text += "policy " + policy.name + " " + to_text(policy.role) + " " + to_text(policy.options);
+    for (const auto& [option, values] : policy.tune)
+      text += " tune " + option + "=" + join(values, ",");
+    text += "\n";
+  }
+  return text;
 }
 
 std::vector<OptionList> choices_of(const PolicySpec& policy, int budget) {

@@ -3,7 +3,7 @@
 //   [experiment]      name, seeds, first_seed, tuning_seeds, tuning_budget
 //   [defaults]        options of every setting (setting.h)
 //   [setting.NAME]    a setting: what differs from the defaults
-//   [policy.NAME]     role, jobs, tune.OPTION = a, b, c, and the options of the server's policy
+//   [policy.NAME]     role, tune.OPTION = a, b, c, and the options of the server's policy
 //
 // Seeds that are reported run from first_seed on; those that policies are tuned on are others, so
 // that no policy is shown on what it was fitted to.
@@ -34,9 +34,6 @@ using OptionList = std::vector<std::pair<std::string, std::string>>;
 struct PolicySpec {
   std::string name;
   Role role = Role::baseline;
-  // Jobs of one facility that may be queued or running: 1 submits when the last one has ended, 2
-  // submits the next one while one runs (where the site allows it).
-  int jobs = 1;
   OptionList options;  // of the server's policy, in the file's order
   // Values to try, by option; the first of each is the untuned one where options has none.
   std::vector<std::pair<std::string, std::vector<std::string>>> tune;
@@ -62,6 +59,10 @@ struct Experiment {
 // runs them checks them.
 [[nodiscard]] Result<Experiment> parse_experiment(std::string_view text,
                                                   const std::string& file_name);
+
+// Everything that decides what a cell's result is: equal texts mean that results may be mixed.
+// How many seeds are reported is not part of it.
+[[nodiscard]] std::string identity_of(const Experiment& experiment);
 
 // What a policy may try: the untuned choice, then others from the grid of its `tune` lists in an
 // order that depends on the policy's lists alone, at most `budget` altogether.

@@ -95,12 +95,12 @@ Result<LocalResult> FederatedTask::train(int facility, std::span<const std::byte
   const std::vector<std::int64_t>& own = partition_.at(k);
   if (Status status = network_->load(base); !status) return status.error();
   network_->reset_momentum();
-  if (options_.proximal != 0) network_->set_anchor();
   SgdStep sgd;
   sgd.learning_rate = work.learning_rate;
   sgd.momentum = options_.momentum;
   sgd.weight_decay = options_.weight_decay;
-  sgd.proximal = options_.proximal;
+  sgd.proximal = work.proximal.value_or(options_.proximal);
+  if (sgd.proximal != 0) network_->set_anchor();
   LocalResult result;
   for (std::int64_t step = 0; step < work.steps; ++step) {
     std::vector<std::int64_t> batch = samplers_[k].next(0, 1);

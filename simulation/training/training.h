@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -59,6 +60,7 @@ struct TrainingData {
 struct LocalWork {
   std::int64_t steps = 0;
   double learning_rate = 0;
+  std::optional<double> proximal;  // instead of the options' own
 };
 
 struct LocalResult {

@@ -27,8 +27,7 @@ const char* const kFile =
     "tune.lr_base = 0.05, 0.1, 0.2\n"
     "tune.local_steps = 50, 100\n"
     "[policy.mine]\n"
-    "role = ours\n"
-    "jobs = 2\n";
+    "role = ours\n";
 
 TEST(Experiment, IsReadFromAFileWithDefaultsWhereverTheyStand) {
   const auto experiment = parse_experiment(kFile, "trial.ini");
@@ -42,7 +41,6 @@ TEST(Experiment, IsReadFromAFileWithDefaultsWhereverTheyStand) {
   EXPECT_EQ(value_for(experiment->setting("wild")->step_s, 5), 0.2);
   ASSERT_EQ(experiment->policies.size(), 2u);
   EXPECT_EQ(experiment->policy("mine")->role, Role::ours);
-  EXPECT_EQ(experiment->policy("mine")->jobs, 2);
   EXPECT_EQ(to_text(experiment->policy("fedavg")->options), "policy=fedavg local_steps=50");
   EXPECT_EQ(experiment->policy("nobody"), nullptr);
 }

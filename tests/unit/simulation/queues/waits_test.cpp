@@ -30,9 +30,9 @@ Moments moments_of(double rho, double sigma) {
   result.deviation = std::sqrt(result.deviation / count);
   result.median = draws[draws.size() / 2];
   result.quantile_95 = draws[draws.size() * 95 / 100];
-  result.beyond = static_cast<double>(draws.end() -
-                                      std::upper_bound(draws.begin(), draws.end(), rho + 2)) /
-                  count;
+  result.beyond =
+      static_cast<double>(draws.end() - std::upper_bound(draws.begin(), draws.end(), rho + 2)) /
+      count;
   return result;
 }
 

@@ -1,0 +1,50 @@
+// The server's arithmetic on models with names and types, in memory, as the reduce worker does it
+// on files:
+//
+//   models are mixed   w ← keep·w + Σ a_k·(base_k + delta_k)
+//   deltas are added   w ← w + step(Σ a_k·delta_k)              aggregation/optimizer
+//
+// Integers are counters and take their maximum. Running statistics (buffers) take the weighted sum
+// without the optimiser. The optimiser's state travels as bytes: the number of pushes, then its
+// vectors.
+//
+// Not thread-safe.
+#pragma once
+
+#include <vector>
+
+#include "core/tensor/manifest.h"
+#include "simulation/world/algebra.h"
+
+namespace fedqueue::simulation {
+
+class TensorAlgebra final : public ModelAlgebra {
+ public:
+  explicit TensorAlgebra(tensor::Manifest manifest);
+
+  Result<Reduced> reduce(const ReduceStarted& plan, const Bytes& current,
+                         const std::vector<SharedBytes>& updates,
+                         const std::vector<SharedBytes>& bases, const Bytes* state) override;
+  Result<double> screen(const Bytes& update, const Bytes& model, double norm_max) override;
+
+ private:
+  struct FloatRange {  // of the model's bytes, in floats
+    std::size_t begin = 0;
+    std::size_t count = 0;
+    bool parameter = true;
+  };
+
+  void mix(const ReduceStarted& plan, const std::vector<SharedBytes>& updates,
+           const std::vector<SharedBytes>& bases, Bytes& model) const;
+  [[nodiscard]] std::vector<float> sum_of(const ReduceStarted& plan, std::size_t floats,
+                                          const std::vector<SharedBytes>& updates) const;
+  // The state after the step; empty without an optimiser.
+  Bytes step(const ServerStep& step, const std::vector<float>& delta, const Bytes* state,
+             Bytes& model) const;
+  void take_counters(Bytes& model, const std::vector<SharedBytes>& updates) const;
+
+  tensor::Manifest manifest_;
+  std::vector<FloatRange> floats_;
+};
+
+}  // namespace fedqueue::simulation

@@ -1,0 +1,48 @@
+// What the facilities of a simulated federation learn, and how good a model is: real training with
+// LibTorch (fedsim), or stand-ins without it.
+//
+// Models and updates are the data section of a safetensors file laid out by manifest().
+//
+// Not thread-safe; one learner belongs to one simulated world.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+
+#include "core/base/result.h"
+#include "core/tensor/manifest.h"
+#include "simulation/world/bytes.h"
+
+namespace fedqueue::simulation {
+
+struct Lesson {
+  int facility = 0;
+  std::int64_t steps = 0;
+  double learning_rate = 0;
+  std::map<std::string, std::string> training;  // the run's settings for trainers
+};
+
+struct Learned {
+  Bytes update;
+  double loss = 0;
+  std::int64_t samples = 0;  // seen
+};
+
+struct Grade {
+  double accuracy = 0;
+  double loss = 0;
+};
+
+class Learner {
+ public:
+  virtual ~Learner() = default;
+  [[nodiscard]] virtual const tensor::Manifest& manifest() const = 0;
+  [[nodiscard]] virtual Bytes initial() const = 0;
+  [[nodiscard]] virtual std::int64_t samples(int facility) const = 0;
+  virtual Result<Learned> train(std::span<const std::byte> base, const Lesson& lesson) = 0;
+  virtual Result<Grade> evaluate(std::span<const std::byte> model) = 0;
+};
+
+}  // namespace fedqueue::simulation
