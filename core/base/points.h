@@ -50,7 +50,6 @@ namespace fedqueue::points {
   /* driver */                                                                               \
   X(driver_replayed, "a restarted server replayed its journal")                              \
   X(driver_owed_reduction, "a restarted server owed a reduction")                            \
-  X(driver_queue_full, "the queue of events was full")                                       \
   /* blobs */                                                                                \
   X(upload_resumed, "an upload went on where it was cut")                                    \
   X(upload_overlapped, "an upload repeated bytes that were there")                           \
@@ -97,7 +96,7 @@ namespace fedqueue::points {
   X(token_not_checked, "engine: an update of another launch's token is taken")                 \
   X(steps_not_checked, "engine: an update may claim more steps than were given")               \
   X(owner_not_checked, "engine: a facility may send another's update")                         \
-  X(staleness_not_counted, "engine: waiting updates do not grow older")                        \
+  X(age_forgotten, "engine: waiting updates do not grow older")                                \
   X(fact_not_journalled, "engine: a job's lost place is not written to the journal")           \
   X(model_pruned_too_early, "engine: a version is removed that a segment starts from")         \
   X(reduction_forgotten, "engine: a restarted server does not go on with a reduction")         \

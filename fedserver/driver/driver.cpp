@@ -80,10 +80,7 @@ void Driver::resume(Instant now) {
 bool Driver::post(Event event, Reply reply) {
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.size() >= queue_max) {
-      FEDQUEUE_MARK(driver_queue_full);
-      return false;
-    }
+    if (queue_.size() >= queue_max) return false;
     queue_.push_back({std::move(event), std::move(reply)});
   }
   if (wake_) wake_();

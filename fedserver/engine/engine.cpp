@@ -195,7 +195,7 @@ Arrival Engine::arrival_of(const UpdateDecided& decision) const {
   arrival.facility = decision.facility;
   arrival.base = decision.metadata.base;
   arrival.staleness = state_.latest - decision.metadata.base;
-  if (FEDQUEUE_PLANTED(staleness_not_counted)) arrival.staleness = 0;
+  if (FEDQUEUE_PLANTED(age_forgotten)) arrival.base = state_.latest;
   arrival.steps_assigned = decision.steps_assigned;
   arrival.steps_run = decision.metadata.steps_run;
   arrival.queue_wait_s = decision.queue_wait_s;

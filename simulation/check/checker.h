@@ -12,9 +12,10 @@
 //                what comes next, which is told once it is known and then stays; what is
 //                acknowledged and reported as durable is
 //   jobs         one assigned attempt per facility; no second live job that was not meant; the base
-//                of a live segment is kept; a replaced launch sends nothing
+//                of a live segment is kept; a replaced launch has no rights and sends nothing; a
+//                job does not give up at the first failure that may pass
 //   restart      the state after the replay is the state before
-//   bounds       nothing that holds requests grows without end
+//   timer        armed while a round is open, where the policy has one
 //
 // Not thread-safe.
 #pragma once
@@ -63,6 +64,9 @@ class Checker : public Witness {
                 const SimulatedDisk& disk) override;
   void on_job_submitted(const FacilityId& facility, const std::string& token,
                         const std::string& job) override;
+  void on_process_started(const FacilityId& facility, const AttemptId& attempt) override;
+  void on_process_ended(const FacilityId& facility, const AttemptId& attempt,
+                        const Session* session) override;
   void on_session_sends(const FacilityId& facility, const Session& session,
                         Request::Kind kind) override;
   void on_session_fenced(const FacilityId& facility, const Session& session) override;
@@ -87,6 +91,7 @@ class Checker : public Witness {
 
   [[nodiscard]] std::int64_t staleness_cap() const;
   void check_weights(const ReduceStarted& fact);
+  void check_attempts(const FacilityId& id, const FacilityState& facility, const RunState& state);
   void check_files(const RunState& state, const SimulatedDisk& disk);
   void check_update_reply(const FacilityId& peer, const Request& request, const Reply& reply,
                           const SimulatedDisk& disk);
@@ -114,6 +119,7 @@ class Checker : public Witness {
   std::optional<std::string> durable_state_;  // of the process that ended between two turns
   std::set<UpdateId> followed_;               // their facility was told what comes next
   std::set<std::string> fenced_launches_;
+  std::map<AttemptKey, std::vector<Instant>> launched_;
   ReferenceServer reference_;
   std::map<Version, std::string> reduced_;  // checksums of what was made of the reference's inputs
 };

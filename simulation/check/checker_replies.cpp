@@ -50,18 +50,38 @@ void Checker::check_files(const RunState& state, const SimulatedDisk& disk) {
 
 void Checker::on_turn(const Engine& engine) {
   catch_up();
-  for (const auto& [id, facility] : engine.state().facilities) {
-    int assigned = 0;
-    for (const auto& [attempt_id, attempt] : facility.attempts) {
-      if (attempt.phase != AttemptPhase::assigned) continue;
-      ++assigned;
-      if (attempt.outstanding && !engine.state().models.contains(attempt.outstanding->base)) {
-        violation("version " + std::to_string(attempt.outstanding->base) +
-                  " is gone, and attempt " + attempt_id.str() + " starts from it");
-      }
-    }
-    if (assigned > 1) violation("facility " + id.str() + " has two assigned attempts");
+  const RunState& state = engine.state();
+  if (engine.policy().round_timer_s() && !state.reducing && state.finished.empty() &&
+      !state.timer_at) {
+    violation("a round is open, and no timer is armed");
   }
+  for (const auto& [id, facility] : state.facilities) check_attempts(id, facility, state);
+}
+
+void Checker::check_attempts(const FacilityId& id, const FacilityState& facility,
+                             const RunState& state) {
+  int assigned = 0;
+  std::map<std::string, int> newest;  // restart count of each job, of those that registered
+  for (const auto& [attempt_id, attempt] : facility.attempts) {
+    if (attempt.token.empty()) continue;
+    const Result<AttemptParts> parts = parse_attempt_id(attempt_id.str());
+    if (parts) newest[parts->job_id] = std::max(newest[parts->job_id], parts->restart_count);
+  }
+  for (const auto& [attempt_id, attempt] : facility.attempts) {
+    const bool is_assigned = attempt.phase == AttemptPhase::assigned;
+    assigned += is_assigned ? 1 : 0;
+    if (is_assigned && attempt.outstanding && !state.models.contains(attempt.outstanding->base)) {
+      violation("version " + std::to_string(attempt.outstanding->base) + " is gone, and attempt " +
+                attempt_id.str() + " starts from it");
+    }
+    const Result<AttemptParts> parts = parse_attempt_id(attempt_id.str());
+    const bool has_rights = is_assigned || attempt.phase == AttemptPhase::relieved;
+    if (parts && has_rights && newest[parts->job_id] > parts->restart_count) {
+      violation("attempt " + attempt_id.str() + " of " + id.str() +
+                " may deliver although its job was started again");
+    }
+  }
+  if (assigned > 1) violation("facility " + id.str() + " has two assigned attempts");
 }
 
 // --- replies
@@ -170,6 +190,27 @@ void Checker::on_job_submitted(const FacilityId& id, const std::string& token,
 std::string Checker::launch_of(const FacilityId& facility, const Session& session) {
   const JobRegistration& registration = session.settings().registration;
   return facility.str() + " " + registration.attempt.str() + " " + registration.nonce;
+}
+
+void Checker::on_process_started(const FacilityId& facility, const AttemptId& attempt) {
+  launched_[{facility, attempt}].push_back(world_->clock().now());
+}
+
+void Checker::on_process_ended(const FacilityId& facility, const AttemptId& attempt,
+                               const Session* session) {
+  if (session == nullptr || session->step() != Session::Step::over || !session->error()) return;
+  if (!may_pass(session->error()->code)) return;
+  // Of several launches it is not known here which one ended.
+  const std::vector<Instant>& launched = launched_[{facility, attempt}];
+  if (launched.size() != 1) return;
+  const Instant now = world_->clock().now();
+  const Duration lived = now - launched.front();
+  const std::optional<Instant> until = session->train_until();
+  const bool near_its_end = until && *until - now < session->settings().retry.longest * 2;
+  if (lived < session->settings().retry.give_up_after && !near_its_end) {
+    violation("attempt " + attempt.str() + " of " + facility.str() +
+              " gave up too early: " + session->error()->message);
+  }
 }
 
 void Checker::on_session_fenced(const FacilityId& facility, const Session& session) {

@@ -63,6 +63,7 @@ SchedulerFate Faults::fate(const FacilityId&, SchedulerFaults::Command command) 
       }
       return fate;
     case SchedulerFaults::Command::poll:
+    case SchedulerFaults::Command::find:
     case SchedulerFaults::Command::outcome:
       fate.hides = chance(scheduler_, rates_.hides);
       break;
@@ -83,6 +84,8 @@ AgentFaults::Fate Faults::fate(const FacilityId& id, AgentMachine::Step) {
                         [this, id] { world_->facilities().at(id)->start_agent(); });
   return agent_.uniform() < 0.5 ? AgentFaults::Fate::die_before : AgentFaults::Fate::die_after;
 }
+
+bool Faults::repeats_action() { return active_ && chance(commit_, rates_.repeated_actions); }
 
 SimulatedJournal::Fate Faults::commit() {
   if (!active_ || !disk_allowed_ || !chance(commit_, rates_.die_at_commit)) {

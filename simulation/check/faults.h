@@ -25,6 +25,7 @@ class Faults : public DiskFaults, public NetworkFaults, public SchedulerFaults, 
   SchedulerFate fate(const FacilityId& facility, SchedulerFaults::Command command) override;
   AgentFaults::Fate fate(const FacilityId& facility, AgentMachine::Step step) override;
   SimulatedJournal::Fate commit();
+  bool repeats_action();
 
   // Faults that come by themselves, from now on.
   void begin(World& world, std::map<FacilityId, DrawnQueue*> queues);

@@ -58,10 +58,11 @@ class Play {
  private:
   [[nodiscard]] double now_s() { return to_seconds(world_.clock().now().time_since_epoch()); }
 
-  [[nodiscard]] ServerSetup server_setup() const {
+  [[nodiscard]] ServerSetup server_setup() {
     ServerSetup setup;
     setup.engine = scenario_.engine;
     setup.norm_max = scenario_.norm_max;
+    setup.repeats = [this] { return faults_.repeats_action(); };
     setup.limits.sync_every_bytes = scenario_.sync_every_bytes;
     Prng random = stream(scenario_.seed, "model");
     std::vector<float> model(scenario_.model_floats);

@@ -28,6 +28,7 @@ struct FaultRates {
   double kill_gap_s = 0;
   double power_share = 0;  // of those ends, how many are power failures
   double down_mean_s = 20;
+  double repeated_actions = 0;
   double disk_fails = 0;
   double short_writes = 0;
   double disk_full_gap_s = 0;
@@ -62,6 +63,7 @@ enum class Lie {
   not_finite,
   other_size,
   other_facility,
+  other_segment,
   other_bytes,  // than their checksum says
   other_token,
   huge,

@@ -31,7 +31,7 @@ Result<LocalOutcome> CheckTrainer::train(const LocalTask& task) {
     return Error{Code::data, "the dataset is gone", ""};
   }
   Prng random = stream(seed_, make_update_id(task.facility, task.attempt, task.segment.index).str(),
-                       static_cast<std::uint64_t>(task.steps));
+                       static_cast<std::uint64_t>(to_micros(task.began)));
   std::vector<float> update(to_floats(*task.base).size());
   for (float& value : update) {
     value = static_cast<float>(0.01 * random.normal() * static_cast<double>(task.steps));
@@ -69,6 +69,11 @@ void CheckTrainer::tempt(const FacilityId& id, OwnUpdate& update) {
     case Lie::other_facility: {
       const Result<UpdateParts> parts = parse_update_id(update.id.str());
       update.id = make_update_id(facilities_.begin()->first, parts->attempt, parts->segment);
+      break;
+    }
+    case Lie::other_segment: {
+      const Result<UpdateParts> parts = parse_update_id(update.id.str());
+      update.id = make_update_id(parts->facility, parts->attempt, parts->segment + 1);
       break;
     }
     case Lie::other_bytes:

@@ -289,13 +289,15 @@ void Desk::screen(std::uint64_t number) {
   process_.later(process_.screen_s, "screen", [this, number] {
     Incoming& incoming = uploads_.at(number);
     const RunState& state = process_.engine().state();
-    const SharedBytes update = process_.disk.content(incoming.path);
-    const SharedBytes model =
-        process_.disk.content(process_.blobs.model_path(state.models.at(state.latest).file));
-    if (update && model) {
-      incoming.steps.screened(process_.algebra.screen(*update, *model, process_.norm_max));
+    const Result<SharedBytes> update = process_.disk.read(incoming.path);
+    const Result<SharedBytes> model =
+        process_.disk.read(process_.blobs.model_path(state.models.at(state.latest).file));
+    if (!update) {
+      incoming.steps.screened(update.error());
+    } else if (!model) {
+      incoming.steps.screened(model.error());
     } else {
-      incoming.steps.screened(Error{Code::storage, "a file to be screened is missing", ""});
+      incoming.steps.screened(process_.algebra.screen(**update, **model, process_.norm_max));
     }
     proceed(number);
   });

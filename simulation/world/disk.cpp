@@ -197,6 +197,14 @@ void SimulatedDisk::put(const fs::path& path, Bytes content) {
   durable_names_[path.parent_path().string()][path.filename().string()] = std::move(inode);
 }
 
+Result<SharedBytes> SimulatedDisk::read(const fs::path& path) {
+  DiskFate fate;
+  if (Status begun = begin(Operation::read, path.string(), fate); !begun) return begun.error();
+  finish(fate, path.string());
+  if (SharedBytes whole = content(path)) return whole;
+  return Error{Code::storage, "read '" + path.string() + "': it does not exist", ""};
+}
+
 SharedBytes SimulatedDisk::content(const fs::path& path) const {
   const std::shared_ptr<Inode> inode = find(names_, path);
   return inode ? inode->content : nullptr;

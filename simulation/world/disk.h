@@ -33,7 +33,7 @@ struct DiskFate {
 
 class DiskFaults {
  public:
-  enum class Operation { open, write, sync, rename, remove, link, sync_directory };
+  enum class Operation { open, read, write, sync, rename, remove, link, sync_directory };
   virtual ~DiskFaults() = default;
   virtual DiskFate fate(Operation operation, const std::string& path) = 0;
 };
@@ -50,6 +50,8 @@ class SimulatedDisk : public Disk {
 
   // For models that a world brings along, and for checks. Durable at once.
   void put(const std::filesystem::path& path, Bytes content);
+  // A whole file as the process reads it.
+  Result<SharedBytes> read(const std::filesystem::path& path);
   [[nodiscard]] SharedBytes content(const std::filesystem::path& path) const;
   // The bytes of the file that would be there after a power failure in which chance keeps nothing.
   [[nodiscard]] SharedBytes durable_content(const std::filesystem::path& path) const;

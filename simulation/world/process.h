@@ -29,6 +29,7 @@ struct ServerProcess {
   double reduce_s = 0.1;  // of a reduction
   double screen_s = 0.01;
   double norm_max = 0;
+  std::function<bool()> repeats;  // whether an action is done twice; may be empty
 };
 
 }  // namespace fedqueue::simulation

@@ -8,6 +8,8 @@ namespace fedqueue::simulation {
 
 void SimulatedReducer::perform(const Action& action) {
   actions_.push_back(action);
+  // Actions may be done again with the same result.
+  if (process_.repeats && process_.repeats()) actions_.push_back(action);
   if (!busy_) next();
 }
 
@@ -33,10 +35,7 @@ void SimulatedReducer::run(const StartReduce& action) {
 }
 
 Result<ReduceFinished> SimulatedReducer::reduce(const StartReduce& action) {
-  const auto read = [&](const std::filesystem::path& path) -> Result<SharedBytes> {
-    if (SharedBytes content = process_.disk.content(path)) return content;
-    return Error{Code::storage, "read '" + path.string() + "': it does not exist", ""};
-  };
+  const auto read = [&](const std::filesystem::path& path) { return process_.disk.read(path); };
   const Result<SharedBytes> current = read(process_.blobs.model_path(action.current.file));
   if (!current) return current.error();
   std::vector<SharedBytes> updates;

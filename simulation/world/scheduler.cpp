@@ -87,6 +87,7 @@ Result<std::vector<JobView>> SimulatedScheduler::poll() {
 Result<std::optional<JobView>> SimulatedScheduler::find_by_token(const std::string& token) {
   SchedulerFate fate;
   if (const auto failure = begin(SchedulerFaults::Command::find, fate)) return *failure;
+  if (fate.hides) return std::optional<JobView>();
   for (const auto& [number, job] : jobs_) {
     if (job.request.token == token && shown(job)) return std::optional(view(job));
   }

@@ -119,7 +119,8 @@ void SimulatedServer::boot() {
                       witness_,
                       setup_.reduce_s,
                       setup_.screen_s,
-                      setup_.norm_max};
+                      setup_.norm_max,
+                      setup_.repeats};
   process_ = std::make_shared<Process>(witness_, std::move(*blobs), std::move(ports));
   *born = process_;
   ModelRecord initial;

@@ -28,7 +28,8 @@ struct ServerSetup {
   double reduce_s = 0.1;
   double screen_s = 0.01;
   double norm_max = 0;
-  std::uint64_t seed = 0;  // of tokens
+  std::function<bool()> repeats;  // whether an action is done twice; may be empty
+  std::uint64_t seed = 0;         // of tokens
 };
 
 class SimulatedServer : public Listener {
