@@ -207,7 +207,9 @@ void Checker::on_process_ended(const FacilityId& facility, const AttemptId& atte
   const Duration lived = now - launched.front();
   const std::optional<Instant> until = session->train_until();
   const bool near_its_end = until && *until - now < session->settings().retry.longest * 2;
-  if (lived < session->settings().retry.give_up_after && !near_its_end) {
+  // Its last wait would have ended beyond that time.
+  const RetryPolicy& retry = session->settings().retry;
+  if (lived < retry.give_up_after - retry.longest && !near_its_end) {
     violation("attempt " + attempt.str() + " of " + facility.str() +
               " gave up too early: " + session->error()->message);
   }
