@@ -165,6 +165,11 @@ Result<PolicyConfig> policy_config(const PolicySpec& policy, const OptionList& c
   }
   if (Status status = config.validate(); !status)
     return within("set up the policy " + policy.name, status.error());
+  if (*config.effective().control_variates) {
+    return Error{Code::usage,
+                 "set up the policy " + policy.name + ": control variates are not simulated",
+                 "Leave control_variates and policy = scaffold out of experiments."};
+  }
   return config;
 }
 

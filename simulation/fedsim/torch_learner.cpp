@@ -30,8 +30,15 @@ Result<Learned> TorchLearner::train(std::span<const std::byte> base, const Lesso
   LocalWork work;
   work.steps = lesson.steps;
   work.learning_rate = lesson.learning_rate;
-  if (const auto found = lesson.training.find("proximal"); found != lesson.training.end())
-    work.proximal = parse_real(found->second);
+  for (const auto& [name, value] : lesson.training) {
+    if (name == "proximal") {
+      work.proximal = parse_real(value);
+      continue;
+    }
+    // Left out, the policy would be shown as something that it is not.
+    return Error{Code::usage, "train: the policy's setting " + name + " is not simulated",
+                 "Leave this policy out of the experiment."};
+  }
   Result<LocalResult> result = task_->train(lesson.facility, base, work);
   if (!result) return result.error();
   return Learned{std::move(result->update), result->loss_mean,
