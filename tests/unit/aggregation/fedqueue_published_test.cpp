@@ -147,6 +147,20 @@ TEST(PublishedRounds, WhenAllAreLateAllAreUsed) {
   EXPECT_THAT(aggregation.kept_late, IsEmpty());
 }
 
+// Nobody may deliver again before the publication, so that waiting for more would last for ever.
+TEST(PublishedRounds, WhenAllAreInAndTooFewOfThemInTimeTheLateOnesAreUsedToo) {
+  PolicyConfig config = published();
+  config.quorum = 2;
+  const auto policy = make_policy(config);
+  RoundState round = round_of(3);
+  round.counted = {arrival("a", 0, 0)};
+  round.late = {arrival("b", 0, 0)};
+  EXPECT_FALSE(policy->should_close(round).close) << "c may still come in time";
+  round.late.push_back(arrival("c", 0, 0));
+  EXPECT_TRUE(policy->should_close(round).close);
+  EXPECT_EQ(policy->aggregate(round, three()).updates.size(), 3u);
+}
+
 TEST(PublishedRounds, ASlowFacilityEntersTheNextAggregationAndAloneOnlyByTheTimer) {
   const auto policy = make_policy(published());
   RoundState round = round_of(3);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "core/base/digest.h"
+#include "fedserver/blobs/upload.h"
+
 namespace fedqueue::simulation {
 namespace {
 
@@ -72,6 +75,26 @@ TEST_F(DiskTest, ADeadProcessChangesNothingAnyMore) {
   EXPECT_FALSE(file->write_at(10, Bytes(5)));
   EXPECT_FALSE(disk_.remove("/d/a"));
   EXPECT_EQ(size("/d/a"), 10u);
+}
+
+// What HEAD tells of an upload must be there after any power failure, also while it is running.
+TEST_F(DiskTest, BytesThatAnUploadReportsSurviveAPowerFailure) {
+  const UpdateId id("site-a.1.0.1");
+  const Bytes update(100, std::byte{5});
+  BlobLimits limits;
+  limits.free_bytes_min = 0;
+  limits.sync_every_bytes = 10;
+  auto store = BlobStore::open("/server", limits, disk_, Syncing::at_once);
+  ASSERT_TRUE(store);
+  auto upload = (*store)->begin_upload(id, update.size(), 0, xxh128_hex(update));
+  ASSERT_TRUE(upload);
+  ASSERT_TRUE((*upload)->append(std::span<const std::byte>(update).first(60)));
+  const auto reported = (*store)->durable_bytes(id);
+  ASSERT_TRUE(reported && *reported);
+  EXPECT_EQ(**reported, 60u);
+  const SharedBytes durable = disk_.durable_content("/server/uploads/site-a.1.0.1.part");
+  ASSERT_TRUE(durable);
+  EXPECT_GE(durable->size(), 60u);
 }
 
 }  // namespace

@@ -77,6 +77,21 @@ TEST(OnArrival, WhatComesNextIsTheSameBytesHoweverOftenAsked) {
   EXPECT_EQ(run.start("a", "1.0", 2).next.segment.base, 1);
 }
 
+TEST(OnArrival, AModelThatCannotBeRebuiltIsRefused) {
+  EngineConfig config = config_of(PolicyKind::fedasync);
+  config.models_kept = 1;
+  Scenario run(config, {"a", "b"});
+  const JobAnswer first = run.start("a", "1.0", 2);
+  deliver_segment(run, "a", "1.0", first, first.next, 5);
+  run.finish_reduce();
+  const JobAnswer killed = run.start("b", "2.0", 2);  // from version 1
+  run.leave("b", "2.0", "TIMEOUT");
+  const JobAnswer other = run.start("a", "3.0", 2);
+  deliver_segment(run, "a", "3.0", other, other.next, 5);
+  run.finish_reduce();  // version 1 goes
+  EXPECT_EQ(run.refused(Scenario::update("b", "2.0", killed)).code, Code::wrong_base);
+}
+
 TEST(OnArrival, UpdatesThatArriveDuringAReductionShareTheNextOne) {
   Scenario run(config_of(PolicyKind::resident), {"a", "b", "c"});
   const JobAnswer a = run.start("a", "1.0", 2);
