@@ -195,6 +195,7 @@ class Engine {
   [[nodiscard]] Instant silent_from(const FacilityState& facility) const;
   void fire_timer();
   void retry_reduce();
+  void drop_outdated();
   void prune_models();
   void record_round(const ReduceStarted& fact);
   [[nodiscard]] StartReduce start_reduce() const;

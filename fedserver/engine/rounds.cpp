@@ -78,6 +78,7 @@ void Engine::on(const ReduceFinished& event) {
   act(LinkLatest{event.model});
   if (replaced && replaced->file != event.state->file) act(RemoveState{*replaced});
   for (const UpdateId& id : consumed) act(RemoveUpdate{id});
+  drop_outdated();
   prune_models();
   if (config_.rounds_max > 0 && state_.latest >= config_.rounds_max) {
     record(RunFinished{"all " + std::to_string(config_.rounds_max) + " rounds are published"});
@@ -85,6 +86,24 @@ void Engine::on(const ReduceFinished& event) {
   }
   if (regroup) settle_members(std::move(consumed));
   consider_closing(false);  // with what arrived meanwhile
+}
+
+// What arrived during a reduction may be too old for the next one. It would count as its facility's
+// part of a round that can never use it, and the facility would wait for that round for ever.
+void Engine::drop_outdated() {
+  if (!policy_->one_update_per_round()) return;
+  const std::optional<std::int64_t> cap = policy_->staleness_cap_versions(1);
+  if (!cap) return;
+  UpdatesDropped fact;
+  for (const std::vector<UpdateId>* list : {&state_.counted, &state_.late}) {
+    for (const UpdateId& id : *list) {
+      if (state_.latest - state_.decisions.at(id).metadata.base > *cap) fact.ids.push_back(id);
+    }
+  }
+  if (fact.ids.empty()) return;
+  FEDQUEUE_MARK(updates_dropped);
+  for (const UpdateId& id : fact.ids) act(RemoveUpdate{id});
+  record(std::move(fact));
 }
 
 void Engine::on(const ReduceFailed& event) {
