@@ -92,7 +92,7 @@ Result<Experiment> read_experiment(const Settings& settings, bool quick) {
   std::string name = settings.argument(0);
   if (name.empty()) name = quick ? "quick" : "variance";
   std::error_code ignored;
-  if (!std::filesystem::exists(name, ignored)) {
+  if (!std::filesystem::is_regular_file(name, ignored)) {
     std::vector<std::string> names;
     for (const BuiltInExperiment& experiment : built_in_experiments()) {
       if (experiment.name == name) return parse_experiment(experiment.text, name);

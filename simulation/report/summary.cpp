@@ -178,7 +178,7 @@ std::optional<RatioSummary> ratio_of(const Experiment& experiment, const Choices
   if (times.empty()) return std::nullopt;
   summary.time = bootstrap_ratio(times);
   if (!hours.empty()) summary.node_hours = bootstrap_ratio(hours);
-  summary.p_value = bootstrap_p_value(times);
+  summary.p_value = sign_flip_p_value(times);
   return summary;
 }
 
@@ -233,10 +233,15 @@ Report summarize(const Experiment& experiment, const Choices& choices, const Cel
   report.experiment = experiment;
   report.cells = cells.size();
   for (const auto& [key, cell] : cells) report.wall_seconds += cell.wall_seconds;
+  // At equal settings the best baseline is the one that is best untuned.
+  Experiment untuned = experiment;
+  untuned.tuning_budget = 1;
+  const Choices untuned_choices = choose(untuned, cells);
   for (const Phase phase : {Phase::tuned, Phase::equal}) {
+    const Choices& basis = phase == Phase::equal ? untuned_choices : choices;
     for (const Setting& setting : experiment.settings) {
       for (const PolicySpec& policy : experiment.policies) {
-        const std::string choice = choice_in(experiment, choices, phase, setting.name, policy.name);
+        const std::string choice = choice_in(experiment, basis, phase, setting.name, policy.name);
         report.policies.push_back(
             policy_summary(experiment, setting, policy, phase, choice, cells));
         const CellResult* example =
@@ -244,7 +249,7 @@ Report summarize(const Experiment& experiment, const Choices& choices, const Cel
         if (example != nullptr) report.examples.push_back(*example);
       }
     }
-    std::vector<RatioSummary> ratios = ratios_of(experiment, choices, cells, phase);
+    std::vector<RatioSummary> ratios = ratios_of(experiment, basis, cells, phase);
     report.ratios.insert(report.ratios.end(), ratios.begin(), ratios.end());
   }
   return report;

@@ -7,7 +7,8 @@
 //     baseline's time, and the number of failed cells stands beside the ratio.
 //   - Ratios are ours / theirs of the same setting and seed; below 1 is faster. They are averaged
 //     as logarithms, with intervals from a bootstrap over settings and seeds within them.
-//   - The best baseline of a setting is the one with the best score on the tuning seeds.
+//   - The best baseline of a setting is the one with the best score on the tuning seeds; at equal
+//     settings, the best with untuned options.
 //
 // Thread safety: pure functions on plain values.
 #pragma once

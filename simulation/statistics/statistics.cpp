@@ -96,14 +96,29 @@ Interval bootstrap_ratio(std::span<const PairedRatio> pairs, const BootstrapOpti
           std::exp(quantile_of_sorted(means, 1 - tail)), pairs.size(), clusters.size()};
 }
 
-double bootstrap_p_value(std::span<const PairedRatio> pairs, const BootstrapOptions& options) {
-  const Clusters clusters = clusters_of(pairs);
-  const std::vector<double> means = resampled(clusters, options);
-  const bool below = mean_of(clusters) < 0;
-  const auto far = std::count_if(means.begin(), means.end(),
-                                 [&](double mean) { return below ? mean >= 0 : mean <= 0; });
-  const auto count = static_cast<double>(means.size());
-  return std::clamp(2 * static_cast<double>(far) / count, 1 / count, 1.0);
+double sign_flip_p_value(std::span<const PairedRatio> pairs, const BootstrapOptions& options) {
+  constexpr std::size_t kExactPairs = 14;
+  Clusters flipped = clusters_of(pairs);
+  const Clusters observed = flipped;
+  const double distance = std::abs(mean_of(observed)) * (1 - 1e-12);
+  Prng random(options.seed);
+  const bool exact = pairs.size() <= kExactPairs;
+  const std::uint64_t trials =
+      exact ? std::uint64_t{1} << pairs.size() : static_cast<std::uint64_t>(options.resamples);
+  std::uint64_t as_far = 0;
+  for (std::uint64_t trial = 0; trial < trials; ++trial) {
+    std::uint64_t signs = trial;
+    for (std::size_t c = 0; c < observed.size(); ++c) {
+      for (std::size_t i = 0; i < observed[c].size(); ++i) {
+        const bool negative = ((exact ? signs : random.next()) & 1) != 0;
+        flipped[c][i] = negative ? -observed[c][i] : observed[c][i];
+        signs >>= 1;
+      }
+    }
+    as_far += std::abs(mean_of(flipped)) >= distance ? 1 : 0;
+  }
+  if (exact) return static_cast<double>(as_far) / static_cast<double>(trials);
+  return static_cast<double>(as_far + 1) / static_cast<double>(trials + 1);
 }
 
 std::vector<double> holm(std::span<const double> p_values) {

@@ -59,8 +59,10 @@ struct BootstrapOptions {
 [[nodiscard]] Interval bootstrap_ratio(std::span<const PairedRatio> pairs,
                                        const BootstrapOptions& options = {});
 
-// Two-sided: twice the share of resampled means on the far side of 1, at least 1/resamples.
-[[nodiscard]] double bootstrap_p_value(std::span<const PairedRatio> pairs,
+// Two-sided, by random signs: how often the mean is at least as far from 1 if each pair might as
+// well have been the other way round. All signs are tried for up to 14 pairs, so that few pairs
+// cannot give a small value (three give 1/4 at least); otherwise `resamples` of them.
+[[nodiscard]] double sign_flip_p_value(std::span<const PairedRatio> pairs,
                                        const BootstrapOptions& options = {});
 
 // Holm's step-down correction for several comparisons, in the order of the arguments.

@@ -111,6 +111,25 @@ TEST_F(ReportTest, ACellThatBrokeIsShownAndCountsAsNotReached) {
   EXPECT_THAT(report_text(report), HasSubstr("the loss is no number"));
 }
 
+TEST_F(ReportTest, AtEqualSettingsTheBestBaselineIsTheBestUntunedOne) {
+  // fedbuff is best once tuned, fedavg without.
+  experiment_.policies[3].tune = {{"lr_base", {"0.1", "0.2"}}};
+  for (const CellKey& key : tuning_cells(experiment_)) {
+    cells_[key] = cell(key);
+    if (key.choice == "lr_base=0.2")
+      for (CurvePoint& point : cells_[key].curve) point.accuracy = point.at_s >= 10 ? 0.9 : 0.1;
+  }
+  choices_ = choose(experiment_, cells_);
+  for (const CellKey& key : reported_cells(experiment_, choices_)) cells_[key] = cell(key);
+  const Report report = summarize(experiment_, choices_, cells_);
+  EXPECT_EQ(ratio(report, "resident_vs_best_baseline").theirs_by_setting.at("calm"), "fedbuff");
+  for (const RatioSummary& candidate : report.ratios) {
+    if (candidate.phase == Phase::equal && candidate.name == "resident_vs_best_baseline") {
+      EXPECT_EQ(candidate.theirs_by_setting.at("calm"), "fedavg");
+    }
+  }
+}
+
 TEST_F(ReportTest, JsonHoldsTheRatiosUnderTheirNames) {
   const json document = json::parse(report_json(summarize(experiment_, choices_, cells_)));
   const json& ratios = document.at("ratios");

@@ -94,11 +94,23 @@ TEST(BootstrapRatio, CoversTheTruthAboutAsOftenAsItSays) {
   EXPECT_GE(covered, 180);
 }
 
-TEST(BootstrapPValue, IsSmallForAClearGainAndLargeForNone) {
-  const std::vector<PairedRatio> clear = {{0, 0.5}, {1, 0.6}, {2, 0.4}, {3, 0.5}, {4, 0.55}};
-  const std::vector<PairedRatio> none = {{0, 0.5}, {1, 2}, {2, 0.9}, {3, 1.1}};
-  EXPECT_EQ(bootstrap_p_value(clear), 1e-4);
-  EXPECT_GT(bootstrap_p_value(none), 0.5);
+TEST(SignFlipPValue, CountsTheSignsThatAreAsFar) {
+  // Logarithms ln 0.5 three times: of eight signs only all and none are as far.
+  EXPECT_NEAR(sign_flip_p_value(std::vector<PairedRatio>{{0, 0.5}, {0, 0.5}, {0, 0.5}}), 0.25,
+              1e-12);
+  // ln 2 and ln 0.5 cancel: every sign is as far as that.
+  EXPECT_NEAR(sign_flip_p_value(std::vector<PairedRatio>{{0, 0.5}, {0, 2}}), 1, 1e-12);
+}
+
+TEST(SignFlipPValue, IsSmallForManyPairsThatAgreeAndLargeForNone) {
+  std::vector<PairedRatio> clear;
+  std::vector<PairedRatio> none;
+  for (std::size_t i = 0; i < 30; ++i) {
+    clear.push_back({i % 3, 0.5});
+    none.push_back({i % 3, i % 2 == 0 ? 0.8 : 1 / 0.8});
+  }
+  EXPECT_LT(sign_flip_p_value(clear), 0.001);
+  EXPECT_GT(sign_flip_p_value(none), 0.5);
 }
 
 TEST(Holm, StepsDownAndNeverFalls) {
