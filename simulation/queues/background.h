@@ -35,7 +35,7 @@ struct BackgroundOptions {
                                                              const BackgroundOptions& options);
 
 struct LoadModel {
-  double load = 0.9;           // offered node-seconds per node and second; > 0
+  double load = 0.9;            // offered node-seconds per node and second; > 0
   double overestimate_max = 5;  // requested over real run time: uniform in 1 … this
   double limit_max_s = 172800;  // modelled seconds; longer jobs are cut
   std::int64_t users = 40;

@@ -106,10 +106,10 @@ class SimulatedSite {
     double submit_s = 0;
     double eligible_s = 0;
     std::optional<double> start_s;
-    double end_s = std::numeric_limits<double>::infinity();    // really, as far as known
+    double end_s = std::numeric_limits<double>::infinity();  // really, as far as known
     double limit_end_s = std::numeric_limits<double>::infinity();
   };
-  struct Rank {  // place in the queue
+  struct Rank {        // place in the queue
     double key_s = 0;  // eligible − bonus: the smallest is first
     SiteJobId job = 0;
     friend auto operator<=>(const Rank&, const Rank&) = default;

@@ -43,8 +43,8 @@ Result<SwfJob> read_job(std::string_view line, const std::string& place) {
   const std::vector<std::string_view> texts = words(line);
   if (texts.size() != kFields) {
     return Error{Code::data,
-                 "read " + place + ": expected 18 numbers, found " +
-                     std::to_string(texts.size()) + (texts.size() == 1 ? " word" : " words"),
+                 "read " + place + ": expected 18 numbers, found " + std::to_string(texts.size()) +
+                     (texts.size() == 1 ? " word" : " words"),
                  "Give a log in the Standard Workload Format; comments begin with ';'."};
   }
   std::array<double, kFields> fields{};

@@ -33,7 +33,7 @@ struct SwfJob {
 };
 
 struct SwfLog {
-  std::vector<SwfJob> jobs;                   // by submit time
+  std::vector<SwfJob> jobs;                    // by submit time
   std::optional<std::int64_t> processors_max;  // from the header's MaxProcs, or MaxNodes
 };
 

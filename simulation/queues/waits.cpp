@@ -32,7 +32,8 @@ Result<std::unique_ptr<ReplayedWaits>> ReplayedWaits::create(const SwfLog& log,
   }
   std::vector<Logged> jobs;
   for (const SwfJob& job : log.jobs)
-    if (chosen && job.wait_s && class_of(job) == *chosen) jobs.push_back({job.submit_s, *job.wait_s});
+    if (chosen && job.wait_s && class_of(job) == *chosen)
+      jobs.push_back({job.submit_s, *job.wait_s});
   if (jobs.empty()) {
     return Error{Code::data, "replay the log: no job of the wanted class has a known wait",
                  "Choose another class or log, or simulate the site (world = site), which makes "

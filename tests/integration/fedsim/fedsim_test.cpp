@@ -53,9 +53,9 @@ Dataset quarters(std::int64_t samples) {
 class Fedsim : public testing::Test {
  protected:
   Fedsim() {
-    folder_ = fs::temp_directory_path() /
-              ("fedsim-test-" + std::to_string(::getpid()) + "-" +
-               testing::UnitTest::GetInstance()->current_test_info()->name());
+    folder_ =
+        fs::temp_directory_path() / ("fedsim-test-" + std::to_string(::getpid()) + "-" +
+                                     testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     EXPECT_TRUE(write_dataset(folder_ / "data", Split::train, quarters(400)));
