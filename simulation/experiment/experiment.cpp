@@ -118,6 +118,18 @@ Status apply(Experiment& experiment, const Setting& defaults, const IniEntry& en
   return set_policy(named(experiment.policies, key.name, PolicySpec{}), key.option, entry.value);
 }
 
+// A section without a key is a setting or policy all the same: one that is as the defaults say.
+void begin_sections(std::string_view text, const Setting& defaults, Experiment& experiment) {
+  for (const std::string& whole : split(text, '\n')) {
+    const std::string_view line = trim(whole);
+    if (line.size() < 3 || line.front() != '[' || line.back() != ']') continue;
+    const Key key = key_of(std::string(line.substr(1, line.size() - 2)));
+    if (!is_name(key.name) || !key.option.empty()) continue;
+    if (key.kind == "setting") (void)named(experiment.settings, key.name, defaults);
+    if (key.kind == "policy") (void)named(experiment.policies, key.name, PolicySpec{});
+  }
+}
+
 Status check(const Experiment& experiment, const std::string& file_name) {
   const auto wrong = [&](const std::string& what, const std::string& cure) {
     return Error{Code::usage, "read the experiment " + file_name + ": " + what, cure};
@@ -187,6 +199,7 @@ Result<Experiment> parse_experiment(std::string_view text, const std::string& fi
     if (Status status = defaults.set(key.option, entry.value); !status)
       return at_line(entry, status.error());
   }
+  begin_sections(text, defaults, experiment);
   for (const IniEntry& entry : *entries) {
     if (Status status = apply(experiment, defaults, entry); !status)
       return at_line(entry, status.error());

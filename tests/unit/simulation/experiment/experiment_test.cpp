@@ -45,6 +45,17 @@ TEST(Experiment, IsReadFromAFileWithDefaultsWhereverTheyStand) {
   EXPECT_EQ(experiment->policy("nobody"), nullptr);
 }
 
+TEST(Experiment, ASettingMayBeAsTheDefaultsSay) {
+  const auto experiment = parse_experiment(
+      "[defaults]\nfacilities = 6\n[setting.plain]\n[setting.other]\nfacilities = 2\n"
+      "[policy.p]\nrole = ours\n",
+      "e.ini");
+  ASSERT_TRUE(experiment) << experiment.error().message;
+  ASSERT_EQ(experiment->settings.size(), 2u);
+  EXPECT_EQ(experiment->settings[0].name, "plain");
+  EXPECT_EQ(experiment->settings[0].facilities, 6);
+}
+
 TEST(Experiment, NobodyIsTunedOnSeedsThatAreReported) {
   const auto experiment = parse_experiment(kFile, "trial.ini");
   ASSERT_TRUE(experiment);
