@@ -247,7 +247,7 @@ PolicyConfig PolicyConfig::effective() const {
   fill(config.staleness_fn, usual_staleness(config));
   fill(config.gamma, resident ? 0.005 : 0.05);
   fill(config.segments_per_job, std::int64_t{resident ? 0 : 1});
-  fill(config.early_submission, resident ? 0.0 : -1.0);
+  fill(config.early_submission, resident ? 0.5 : -1.0);
   fill(config.proximal, policy == PolicyKind::fedprox ? 0.01 : 0.0);
   fill(config.control_variates, policy == PolicyKind::scaffold);
   fill(config.segment_steps_min, std::int64_t{20});

@@ -78,7 +78,7 @@ struct PolicyConfig {
   // Segments that one job trains; 0: until its time limit. Absent: 1; resident: 0.
   std::optional<std::int64_t> segments_per_job;
   // The next job is submitted when this share of its predecessor's time limit is over; 0: when the
-  // predecessor starts; −1: when it has ended. Absent: −1; resident: 0.
+  // predecessor starts; −1: when it has ended. Absent: −1; resident: 0.5.
   std::optional<double> early_submission;
   double handover_grace_s = 120;  // in which a job that handed over may still deliver
 

@@ -90,7 +90,7 @@ std::vector<OptionSpec> policy_options() {
             "Segments that one job trains; 0: until its time limit (resident: 0, else 1)."),
       number("early_submission", "", -1, 1,
              "Submit the next job after this share of its predecessor's time limit; -1: when it "
-             "has ended (resident: 0, else -1)."),
+             "has ended (resident: 0.5, else -1)."),
       seconds("handover_grace_s", "120", "In which a job that handed over may still deliver."),
       number("proximal", "", 0, any, "Strength of the clients' proximal term (fedprox: 0.01)."),
       number("local_momentum", "0", 0, 1,

@@ -97,7 +97,9 @@ PolicyConfig draw_policy(Prng& random, std::size_t honest) {
   }
   if (random.uniform() < 0.3) (void)policy.set("mixing", "deltas");
   if (random.uniform() < 0.5) (void)policy.set("buffer_size", std::to_string(1 + random.below(4)));
-  if (random.uniform() < 0.3) (void)policy.set("early_submission", "true");
+  if (const double early = random.uniform(); early < 0.3) {
+    policy.early_submission = early < 0.1 ? 0 : early < 0.2 ? 0.5 : 1;
+  }
   // A combination that this policy does not take is replaced by its defaults.
   if (policy.validate()) return policy;
   PolicyConfig plain;

@@ -23,7 +23,7 @@ struct SuiteOptions {
   bool marks = true;                         // a mark that is never reached is a failure
   bool planted_bugs = true;
   // Seeds that a planted bug has to be found in, counted from first_seed.
-  std::uint64_t seeds_per_bug = 400;
+  std::uint64_t seeds_per_bug = 2000;
   // Called now and then, from any thread, with what is done and what there is to do.
   std::function<void(std::uint64_t done, std::uint64_t all)> progress;
 };

@@ -49,15 +49,16 @@ TEST(Resident, TrainsShortSegmentsUntilTheTimeOfItsJobIsOver) {
   EXPECT_DOUBLE_EQ(policy->plan(self, {}, 3600.0, 0).budget_s, 3600);
   EXPECT_DOUBLE_EQ(policy->plan(self, {}, 3600.0, 0).learning_rate, 0.01);
   EXPECT_TRUE(policy->has_more_segments(1'000'000));
-  EXPECT_TRUE(policy->may_submit_successor(0, 3600.0));
+  EXPECT_FALSE(policy->may_submit_successor(0, 3600.0));
+  EXPECT_TRUE(policy->may_submit_successor(1800, 3600.0)) << "half of its time limit";
 }
 
 TEST(Resident, SubmitsTheNextJobAfterTheConfiguredShare) {
   PolicyConfig config = resident();
-  config.early_submission = 0.5;
+  config.early_submission = 0.75;
   const auto policy = make_policy(config);
-  EXPECT_FALSE(policy->may_submit_successor(1799, 3600.0));
-  EXPECT_TRUE(policy->may_submit_successor(1800, 3600.0));
+  EXPECT_FALSE(policy->may_submit_successor(2699, 3600.0));
+  EXPECT_TRUE(policy->may_submit_successor(2700, 3600.0));
   EXPECT_TRUE(policy->may_submit_successor(0, std::nullopt)) << "nothing to take a share of";
   config.early_submission = -1;
   EXPECT_FALSE(make_policy(config)->may_submit_successor(3600, 3600.0));
