@@ -83,8 +83,9 @@ void expect_round_goes_on(ServerRun& run, Trained& alpha) {
   PlayedFacility bravo(run, "bravo");
   for (int i = 0; i < 400 && bravo.step(); ++i) {
   }
-  const auto status =
-      nlohmann::json::parse(run.server({"status"}, {"--format", "json"}).output, nullptr, false);
+  const std::string shown = run.server({"status"}, {"--format", "json"}).output;
+  const auto status = nlohmann::json::parse(shown, nullptr, false);
+  ASSERT_TRUE(status.is_object()) << shown;
   EXPECT_EQ(status.value("version", -1), 1);
 }
 

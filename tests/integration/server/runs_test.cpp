@@ -49,9 +49,9 @@ TEST(Run, TwoFacilitiesTrainFiveRoundsOverTls) {
   ServerRun run(fedavg_five_rounds);
   run.start();
   play(run, [](int) {});
-  const auto status =
-      nlohmann::json::parse(run.server({"status"}, {"--format", "json"}).output, nullptr, false);
-  ASSERT_TRUE(status.is_object());
+  const std::string shown = run.server({"status"}, {"--format", "json"}).output;
+  const auto status = nlohmann::json::parse(shown, nullptr, false);
+  ASSERT_TRUE(status.is_object()) << shown;
   EXPECT_EQ(status["version"], 5);
   EXPECT_EQ(status["state"], "finished");
   EXPECT_EQ(status["facilities"]["alpha"]["updates_counted"], 5);
