@@ -1,7 +1,6 @@
 #include "aggregation/policy/arrivals.h"
 
 #include <algorithm>
-#include <tuple>
 #include <unordered_set>
 
 #include "aggregation/policy/round_selection.h"
@@ -27,12 +26,6 @@ ArrivalPool pool_arrivals(const RoundState& round, std::span<const KnownFacility
     }
   }
   return pool;
-}
-
-void sort_by_name(std::vector<Arrival>& arrivals) {
-  std::sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) {
-    return std::tie(a.facility, a.base, a.id) < std::tie(b.facility, b.base, b.id);
-  });
 }
 
 Admission admit_each(const Arrival& arrival, const RoundState& round, const Policy& policy) {

@@ -22,9 +22,6 @@ struct ArrivalPool {
                                         std::span<const KnownFacility> facilities,
                                         const Policy& policy);
 
-// Facility, base, id: the order of the sums, whatever arrived first.
-void sort_by_name(std::vector<Arrival>& arrivals);
-
 // Counted, unless it can never count.
 [[nodiscard]] Admission admit_each(const Arrival& arrival, const RoundState& round,
                                    const Policy& policy);

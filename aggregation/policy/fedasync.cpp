@@ -4,6 +4,7 @@
 
 #include "aggregation/policy/arrivals.h"
 #include "aggregation/policy/round_rules.h"
+#include "aggregation/policy/round_selection.h"
 #include "aggregation/policy/round_weights.h"
 
 namespace fedqueue {

@@ -5,6 +5,7 @@
 #include "aggregation/planning/segment_length.h"
 #include "aggregation/policy/arrivals.h"
 #include "aggregation/policy/round_rules.h"
+#include "aggregation/policy/round_selection.h"
 #include "aggregation/policy/round_weights.h"
 #include "aggregation/weighting/participation.h"
 

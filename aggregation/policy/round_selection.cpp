@@ -56,10 +56,7 @@ class Selector {
   }
 
   [[nodiscard]] RoundSelection finish() && {
-    std::sort(selection_.used.begin(), selection_.used.end(),
-              [](const Arrival& a, const Arrival& b) {
-                return std::tie(a.facility, a.base, a.id) < std::tie(b.facility, b.base, b.id);
-              });
+    sort_by_name(selection_.used);
     return std::move(selection_);
   }
 
@@ -82,6 +79,12 @@ class Selector {
 };
 
 }  // namespace
+
+void sort_by_name(std::vector<Arrival>& arrivals) {
+  std::sort(arrivals.begin(), arrivals.end(), [](const Arrival& a, const Arrival& b) {
+    return std::tie(a.facility, a.base, a.id) < std::tie(b.facility, b.base, b.id);
+  });
+}
 
 RoundSelection select_by_arrival(const RoundState& round,
                                  std::optional<std::int64_t> staleness_max) {

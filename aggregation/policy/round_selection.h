@@ -12,6 +12,9 @@
 
 namespace fedqueue {
 
+// Facility, base, id: the order of the sums, whatever arrived first.
+void sort_by_name(std::vector<Arrival>& arrivals);
+
 struct RoundSelection {
   std::vector<Arrival> used;  // in the fixed order: facility, base, id
   std::vector<UpdateId> kept_late;
