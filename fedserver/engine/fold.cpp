@@ -267,7 +267,9 @@ void Engine::record_round(const ReduceStarted& fact) {
     FacilityState& facility = state_.facilities.at(input.facility);
     const UpdateDecided& decision = state_.decisions.at(input.id);
     RoundCell& cell = round.cells[input.facility];
-    cell.outcome = decision.answer.late || input.staleness > 0 ? "late" : "admitted";
+    // Where facilities are not bound to rounds, some versions behind is the rule and not late.
+    const bool behind = policy_->one_update_per_round() && input.staleness > 0;
+    cell.outcome = decision.answer.late || behind ? "late" : "admitted";
     cell.queue_wait_s = decision.queue_wait_s;
     cell.predicted_wait_s = facility.attempts.at(decision.attempt).predicted_wait_s;
     cell.steps_run += decision.metadata.steps_run;

@@ -104,6 +104,9 @@ TEST(OnArrival, UpdatesThatArriveDuringAReductionShareTheNextOne) {
   run.finish_reduce();
   ASSERT_EQ(run.reduces.size(), 2u);
   EXPECT_EQ(run.reduces[1].plan.updates.size(), 2u);
+  const auto& cells = run.engine.state().rounds.back().cells;
+  EXPECT_EQ(cells.at(FacilityId("b")).staleness, 1);
+  EXPECT_EQ(cells.at(FacilityId("b")).outcome, "admitted") << "others published meanwhile";
 }
 
 TEST(OnArrival, AResidentJobTrainsOnUntilItsTimeIsOver) {
