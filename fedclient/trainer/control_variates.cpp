@@ -4,7 +4,6 @@
 #include <sys/file.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string>
 
 #include "core/base/file.h"
@@ -98,11 +97,6 @@ Result<FileDescriptor> lock(const fs::path& directory) {
 
 }  // namespace
 
-float control_difference(float delta, float server, double learning_rate_sum) {
-  if (!(learning_rate_sum > 0)) return 0;
-  return static_cast<float>(-static_cast<double>(delta) / learning_rate_sum - server);
-}
-
 Result<std::vector<float>> load_own_controls(const fs::path& directory,
                                              const tensor::Manifest& layout) {
   std::error_code failed;
@@ -151,33 +145,10 @@ Result<ControlVariates> ControlVariates::load(const tensor::Reader& model,
   return controls;
 }
 
-Result<ControlVariates::Update> ControlVariates::attach(const tensor::Manifest& network,
-                                                        std::span<const std::byte> delta,
-                                                        double learning_rate_sum) const {
-  Result<tensor::Manifest> layout = tensor::with_controls(network);
-  if (!layout) return layout.error();
-  Update update{std::move(*layout), {}};
-  update.bytes.resize(update.layout.data_bytes);
-  const auto places = network.index();
-  const auto own_places = layout_.index();
-  for (const tensor::TensorInfo& info : update.layout.tensors) {
-    std::byte* const out = update.bytes.data() + info.begin;
-    if (!is_control(info)) {
-      std::memcpy(out, delta.data() + network.tensors[places.at(info.name)].begin, info.bytes());
-      continue;
-    }
-    const std::string parameter = info.name.substr(tensor::control_prefix.size());
-    const std::byte* const in = delta.data() + network.tensors[places.at(parameter)].begin;
-    const float* const server =
-        server_.data() + layout_.tensors[own_places.at(info.name)].begin / sizeof(float);
-    for (std::size_t i = 0; i < info.elements(); ++i) {
-      float change = 0;
-      std::memcpy(&change, in + i * sizeof change, sizeof change);
-      change = control_difference(change, server[i], learning_rate_sum);
-      std::memcpy(out + i * sizeof change, &change, sizeof change);
-    }
-  }
-  return update;
+Result<tensor::ControlledUpdate> ControlVariates::attach(const tensor::Manifest& network,
+                                                         std::span<const std::byte> delta,
+                                                         double learning_rate_sum) const {
+  return tensor::attach_controls(network, delta, server_, learning_rate_sum);
 }
 
 }  // namespace fedqueue

@@ -28,11 +28,9 @@
 
 #include "core/base/result.h"
 #include "core/tensor/control.h"
+#include "core/tensor/control_values.h"
 
 namespace fedqueue {
-
-// c_k' − c_k of one element, from delta = y − x. 0 if nothing was learned.
-[[nodiscard]] float control_difference(float delta, float server, double learning_rate_sum);
 
 // The facility's c_k, in the order of `layout` (controls_of() a model); zeros before its first
 // update. Takes in what is pending. Code::model_mismatch if they are of another model.
@@ -50,15 +48,10 @@ class ControlVariates {
   // c − c_k, in the order of controls_of(network).
   [[nodiscard]] const std::vector<float>& correction() const { return correction_; }
 
-  // The update `delta`, laid out by `network`, with the differences of the control variates: the
-  // layout of both together, and the bytes.
-  struct Update {
-    tensor::Manifest layout;
-    std::vector<std::byte> bytes;
-  };
-  [[nodiscard]] Result<Update> attach(const tensor::Manifest& network,
-                                      std::span<const std::byte> delta,
-                                      double learning_rate_sum) const;
+  // The update `delta`, laid out by `network`, with the differences of the control variates.
+  [[nodiscard]] Result<tensor::ControlledUpdate> attach(const tensor::Manifest& network,
+                                                        std::span<const std::byte> delta,
+                                                        double learning_rate_sum) const;
 
  private:
   tensor::Manifest layout_;

@@ -383,11 +383,11 @@ Status Trainer::write_update(const std::filesystem::path& path) {
   tensor::Manifest layout = impl_->network->manifest();
   layout.metadata = impl_->metadata;
   if (!impl_->controls) return write_state(path, layout, *state);
-  Result<ControlVariates::Update> update =
+  Result<tensor::ControlledUpdate> update =
       impl_->controls->attach(impl_->network->manifest(), *state, impl_->learning_rate_sum);
   if (!update) return update.error();
   update->layout.metadata = impl_->metadata;
-  return write_state(path, update->layout, update->bytes);
+  return write_state(path, update->layout, update->data);
 }
 
 Status Trainer::write_model(const std::filesystem::path& path) {

@@ -69,8 +69,9 @@ Bytes packed(const State& state) {
 TensorAlgebra::TensorAlgebra(tensor::Manifest manifest) : manifest_(std::move(manifest)) {
   for (const tensor::TensorInfo& info : manifest_.tensors) {
     if (info.dtype != tensor::DType::f32) continue;
-    floats_.push_back(
-        {info.begin / sizeof(float), info.elements(), !manifest_.is_buffer(info.name)});
+    const bool control = tensor::is_control(info);
+    floats_.push_back({info.begin / sizeof(float), info.elements(),
+                       !control && !manifest_.is_buffer(info.name), control});
   }
 }
 
@@ -78,6 +79,7 @@ void TensorAlgebra::mix(const ReduceStarted& plan, const std::vector<SharedBytes
                         const std::vector<SharedBytes>& bases, Bytes& model) const {
   const auto keep = static_cast<float>(plan.keep);
   for (const FloatRange& range : floats_) {
+    FEDQUEUE_ASSERT(!range.control);  // the policy refuses to mix models that have them
     const std::span<float> out = floats_at(model, range.begin, range.count);
     for (float& value : out) value *= keep;
     for (std::size_t k = 0; k < updates.size(); ++k) {
@@ -93,8 +95,9 @@ std::vector<float> TensorAlgebra::sum_of(const ReduceStarted& plan, std::size_t 
                                          const std::vector<SharedBytes>& updates) const {
   std::vector<float> sum(floats, 0);
   for (std::size_t k = 0; k < updates.size(); ++k) {
-    const auto weight = static_cast<float>(plan.updates[k].weight);
     for (const FloatRange& range : floats_) {
+      const auto weight =
+          static_cast<float>(range.control ? plan.control_weight : plan.updates[k].weight);
       const auto delta = floats_at(*updates[k], range.begin, range.count);
       for (std::size_t i = 0; i < range.count; ++i) sum[range.begin + i] += weight * delta[i];
     }
@@ -142,6 +145,28 @@ void TensorAlgebra::take_counters(Bytes& model, const std::vector<SharedBytes>& 
   }
 }
 
+double TensorAlgebra::squares_of_step(const Bytes& from, const Bytes& to) const {
+  double squares = 0;
+  for (const FloatRange& range : floats_) {
+    if (range.control) continue;
+    const auto before = floats_at(from, range.begin, range.count);
+    const auto after = floats_at(to, range.begin, range.count);
+    for (std::size_t i = 0; i < range.count; ++i) {
+      const double moved = static_cast<double>(after[i]) - before[i];
+      squares += moved * moved;
+    }
+  }
+  return squares;
+}
+
+bool TensorAlgebra::controls_finite(const Bytes& bytes) const {
+  return std::all_of(floats_.begin(), floats_.end(), [&](const FloatRange& range) {
+    const auto values = floats_at(bytes, range.begin, range.count);
+    return !range.control || std::all_of(values.begin(), values.end(),
+                                         [](float value) { return std::isfinite(value); });
+  });
+}
+
 Result<Reduced> TensorAlgebra::reduce(const ReduceStarted& plan, const Bytes& current,
                                       const std::vector<SharedBytes>& updates,
                                       const std::vector<SharedBytes>& bases, const Bytes* state) {
@@ -160,16 +185,8 @@ Result<Reduced> TensorAlgebra::reduce(const ReduceStarted& plan, const Bytes& cu
     if (!after.empty()) result.state = std::move(after);
   }
   take_counters(result.model, updates);
-  double squares = 0;
-  for (const FloatRange& range : floats_) {
-    const auto before = floats_at(current, range.begin, range.count);
-    const auto after = floats_at(result.model, range.begin, range.count);
-    for (std::size_t i = 0; i < range.count; ++i) {
-      const double moved = static_cast<double>(after[i]) - before[i];
-      squares += moved * moved;
-    }
-  }
-  if (!std::isfinite(squares))
+  const double squares = squares_of_step(current, result.model);
+  if (!std::isfinite(squares) || !controls_finite(result.model))
     return Error{Code::not_finite, "make the next version: it is not finite", ""};
   result.step_norm = std::sqrt(squares);
   return result;
@@ -188,7 +205,7 @@ Result<double> TensorAlgebra::screen(const Bytes& update, const Bytes& model, do
     for (const float value : floats_at(update, range.begin, range.count))
       squares += static_cast<double>(value) * value;
   }
-  if (!std::isfinite(squares))
+  if (!std::isfinite(squares) || !controls_finite(update))
     return Error{Code::not_finite, "screen an update: it is not finite", ""};
   const double norm = std::sqrt(squares);
   if (norm_max > 0 && norm > norm_max) {

@@ -3,10 +3,11 @@
 //
 //   models are mixed   w ← keep·w + Σ a_k·(base_k + delta_k)
 //   deltas are added   w ← w + step(Σ a_k·delta_k)              aggregation/optimizer
+//   control variates   c ← c + control_weight·Σ delta_k
 //
 // Integers are counters and take their maximum. Running statistics (buffers) take the weighted sum
-// without the optimiser. The optimiser's state travels as bytes: the number of pushes, then its
-// vectors.
+// without the optimiser. Control variates are no part of norms. The optimiser's state travels as
+// bytes: the number of pushes, then its vectors.
 //
 // Not thread-safe.
 #pragma once
@@ -32,6 +33,7 @@ class TensorAlgebra final : public ModelAlgebra {
     std::size_t begin = 0;
     std::size_t count = 0;
     bool parameter = true;
+    bool control = false;  // a control variate
   };
 
   void mix(const ReduceStarted& plan, const std::vector<SharedBytes>& updates,
@@ -41,6 +43,9 @@ class TensorAlgebra final : public ModelAlgebra {
   // The state after the step; empty without an optimiser.
   Bytes step(const ServerStep& step, const std::vector<float>& delta, const Bytes* state,
              Bytes& model) const;
+  // Σ (to − from)² over all floats but control variates.
+  [[nodiscard]] double squares_of_step(const Bytes& from, const Bytes& to) const;
+  [[nodiscard]] bool controls_finite(const Bytes& bytes) const;
   void take_counters(Bytes& model, const std::vector<SharedBytes>& updates) const;
 
   tensor::Manifest manifest_;

@@ -6,6 +6,7 @@
 
 #include "simulation/clock/streams.h"
 #include "simulation/federation/algebra.h"
+#include "simulation/federation/controlled_learner.h"
 #include "simulation/federation/queues.h"
 #include "simulation/federation/recorder.h"
 #include "simulation/world/world.h"
@@ -59,6 +60,12 @@ class TimedTrainer final : public SimTrainer {
     }
     recorder_.trained(task);
     return LocalOutcome{std::move(learned->update), learned->loss, learned->samples};
+  }
+
+  void settled(const FacilityId& facility, const OwnUpdate& update,
+               Disposition disposition) override {
+    if (disposition != Disposition::rejected)
+      learner_.taken(numbers_.at(facility), *update.content);
   }
 
   // The first failure of the learner, if there was one.
@@ -165,12 +172,16 @@ Result<PolicyConfig> policy_config(const PolicySpec& policy, const OptionList& c
   }
   if (Status status = config.validate(); !status)
     return within("set up the policy " + policy.name, status.error());
-  if (*config.effective().control_variates) {
-    return Error{Code::usage,
-                 "set up the policy " + policy.name + ": control variates are not simulated",
-                 "Leave control_variates and policy = scaffold out of experiments."};
-  }
   return config;
+}
+
+Status check_training(const Setting& setting, const PolicyConfig& policy) {
+  if (setting.momentum == 0 || !*policy.effective().control_variates) return {};
+  return Error{Code::usage,
+               "simulate control variates in the setting " + setting.name +
+                   ": they need plain SGD, and its momentum is " + std::to_string(setting.momentum),
+               "Set momentum = 0 there, or leave policies with control variates out; `outer` may "
+               "have momentum all the same."};
 }
 
 Result<Logs> read_logs(const Experiment& experiment) {
@@ -186,9 +197,10 @@ Result<Logs> read_logs(const Experiment& experiment) {
   return logs;
 }
 
-Result<CellResult> run_federation(const Setting& setting, const PolicyConfig& policy,
-                                  const CellKey& key, Learner& learner, const Logs& logs,
-                                  const FederationOptions& options) {
+namespace {
+
+Result<CellResult> run_world(const Setting& setting, const PolicyConfig& policy, const CellKey& key,
+                             Learner& learner, const Logs& logs, const FederationOptions& options) {
   const std::map<FacilityId, int> numbers = facility_numbers(setting.facilities);
   Recorder recorder(numbers, setting.job_nodes, learner.initial());
   TimedTrainer trainer(setting, key.seed, learner, recorder, numbers);
@@ -224,6 +236,19 @@ Result<CellResult> run_federation(const Setting& setting, const PolicyConfig& po
   if (!trainer.error().message.empty() && trainer.error().code != Code::not_finite)
     return within("train", trainer.error());
   return result;
+}
+
+}  // namespace
+
+Result<CellResult> run_federation(const Setting& setting, const PolicyConfig& policy,
+                                  const CellKey& key, Learner& learner, const Logs& logs,
+                                  const FederationOptions& options) {
+  if (Status status = check_training(setting, policy); !status) return status.error();
+  if (!*policy.effective().control_variates)
+    return run_world(setting, policy, key, learner, logs, options);
+  Result<ControlledLearner> controlled = ControlledLearner::create(learner, setting.facilities);
+  if (!controlled) return controlled.error();
+  return run_world(setting, policy, key, *controlled, logs, options);
 }
 
 }  // namespace fedqueue::simulation

@@ -25,6 +25,9 @@ namespace fedqueue::simulation {
 [[nodiscard]] Result<PolicyConfig> policy_config(const PolicySpec& policy,
                                                  const OptionList& choice);
 
+// Code::usage when facilities cannot train by this policy in this setting.
+[[nodiscard]] Status check_training(const Setting& setting, const PolicyConfig& policy);
+
 // Logs by path, read once and shared by all cells.
 using Logs = std::map<std::string, SwfLog>;
 [[nodiscard]] Result<Logs> read_logs(const Experiment& experiment);

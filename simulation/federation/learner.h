@@ -22,6 +22,9 @@ struct Lesson {
   std::int64_t steps = 0;
   double learning_rate = 0;
   std::map<std::string, std::string> training;  // the run's settings for trainers
+  // SCAFFOLD: is added to each gradient, in the order of tensor::controls_of(manifest()). Empty:
+  // nothing is.
+  std::span<const float> correction;
 };
 
 struct Learned {
@@ -42,6 +45,8 @@ class Learner {
   [[nodiscard]] virtual Bytes initial() const = 0;
   [[nodiscard]] virtual std::int64_t samples(int facility) const = 0;
   virtual Result<Learned> train(std::span<const std::byte> base, const Lesson& lesson) = 0;
+  // The server took an update of this facility, for now or for good.
+  virtual void taken(int /*facility*/, std::span<const std::byte> /*update*/) {}
   virtual Result<Grade> evaluate(std::span<const std::byte> model) = 0;
 };
 

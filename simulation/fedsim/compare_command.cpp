@@ -127,8 +127,12 @@ Status keep_named(std::vector<T>& items, const std::vector<std::string>& wanted,
 
 Status check_policies(const Experiment& experiment) {
   for (const PolicySpec& policy : experiment.policies) {
-    for (const OptionList& choice : choices_of(policy, experiment.tuning_budget))
-      if (const auto config = policy_config(policy, choice); !config) return config.error();
+    for (const OptionList& choice : choices_of(policy, experiment.tuning_budget)) {
+      const auto config = policy_config(policy, choice);
+      if (!config) return config.error();
+      for (const Setting& setting : experiment.settings)
+        if (Status status = check_training(setting, *config); !status) return status;
+    }
   }
   return {};
 }

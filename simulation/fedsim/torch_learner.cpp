@@ -30,6 +30,7 @@ Result<Learned> TorchLearner::train(std::span<const std::byte> base, const Lesso
   LocalWork work;
   work.steps = lesson.steps;
   work.learning_rate = lesson.learning_rate;
+  work.correction = lesson.correction;
   for (const auto& [name, value] : lesson.training) {
     if (name == "proximal") {
       work.proximal = parse_real(value);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/base/assert.h"
+#include "core/tensor/control.h"
 #include "fedclient/trainer/model_file.h"
 
 namespace fedqueue::simulation {
@@ -88,6 +89,15 @@ std::int64_t FederatedTask::samples(int facility) const {
   return static_cast<std::int64_t>(partition_.at(static_cast<std::size_t>(facility)).size());
 }
 
+Status FederatedTask::correct(std::span<const float> correction, SgdStep& sgd) {
+  sgd.correct = !correction.empty();
+  if (!sgd.correct) return {};
+  FEDQUEUE_ASSERT(sgd.momentum == 0);
+  const Result<tensor::Manifest> layout = tensor::controls_of(manifest());
+  if (!layout) return layout.error();
+  return network_->set_correction(*layout, correction);
+}
+
 Result<LocalResult> FederatedTask::train(int facility, std::span<const std::byte> base,
                                          const LocalWork& work) {
   FEDQUEUE_ASSERT(work.steps >= 1);
@@ -101,6 +111,7 @@ Result<LocalResult> FederatedTask::train(int facility, std::span<const std::byte
   sgd.weight_decay = options_.weight_decay;
   sgd.proximal = work.proximal.value_or(options_.proximal);
   if (sgd.proximal != 0) network_->set_anchor();
+  if (Status status = correct(work.correction, sgd); !status) return status.error();
   LocalResult result;
   for (std::int64_t step = 0; step < work.steps; ++step) {
     std::vector<std::int64_t> batch = samplers_[k].next(0, 1);

@@ -61,6 +61,9 @@ struct LocalWork {
   std::int64_t steps = 0;
   double learning_rate = 0;
   std::optional<double> proximal;  // instead of the options' own
+  // SCAFFOLD: is added to each gradient, in the order of tensor::controls_of(manifest()). Empty:
+  // nothing is.
+  std::span<const float> correction;
 };
 
 struct LocalResult {
@@ -87,7 +90,7 @@ class FederatedTask {
   [[nodiscard]] const Partition& partition() const { return partition_; }
 
   // Trains from `base`. Code::not_finite when the loss leaves the numbers.
-  // REQUIRES: base.size() == manifest().data_bytes; work.steps >= 1.
+  // REQUIRES: base.size() == manifest().data_bytes; work.steps >= 1; no momentum with a correction.
   Result<LocalResult> train(int facility, std::span<const std::byte> base, const LocalWork& work);
 
   Result<Score> evaluate(std::span<const std::byte> model);
@@ -98,6 +101,7 @@ class FederatedTask {
  private:
   FederatedTask(TrainingOptions options, Dataset train, Dataset held_out, Partition partition,
                 std::unique_ptr<Network> network);
+  Status correct(std::span<const float> correction, SgdStep& sgd);
 
   TrainingOptions options_;
   Dataset train_;

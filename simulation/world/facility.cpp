@@ -53,12 +53,23 @@ void Facility::launch(const ClusterJob& job) {
       witness_,
       random_,
       [this, token](const OwnUpdate& update) { left_[token].push_back(update); },
-      [this, token](const UpdateId& id) {
-        std::erase_if(left_[token], [&](const OwnUpdate& update) { return update.id == id; });
+      [this, token](const UpdateId& id, Disposition disposition) {
+        settle_update(token, id, disposition);
       },
       [this, number](int exit_code) { over(number, exit_code); }};
   processes_.push_back({number, job.number, job.restart_count, false, nullptr});
   processes_.back().running = std::make_unique<SimulatedJob>(std::move(setup), std::move(ports));
+}
+
+void Facility::settle_update(const std::string& token, const UpdateId& id,
+                             Disposition disposition) {
+  std::vector<OwnUpdate>& mine = left_[token];
+  const auto found = std::find_if(mine.begin(), mine.end(),
+                                  [&](const OwnUpdate& update) { return update.id == id; });
+  if (found == mine.end()) return;  // somebody else was told before
+  const OwnUpdate update = std::move(*found);
+  mine.erase(found);
+  trainer_.settled(setup_.id, update, disposition);
 }
 
 void Facility::end(std::uint64_t number) {

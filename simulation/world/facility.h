@@ -80,6 +80,8 @@ class Facility {
 
   // --- jobs
   void launch(const ClusterJob& job);
+  // What the server said of an update that a job left, or of one that it has sent.
+  void settle_update(const std::string& token, const UpdateId& id, Disposition disposition);
   void stop(const ClusterJob& job, bool lingers);
   void over(std::uint64_t number, int exit_code);
   void end(std::uint64_t number);

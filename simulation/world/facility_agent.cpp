@@ -176,31 +176,30 @@ void Facility::deliver_next(const std::string& token) {
   const std::vector<OwnUpdate>& updates = left_[token];
   if (updates.empty()) return report_end();
   const OwnUpdate update = updates.front();
-  const auto done_with = [this, token] {
-    std::vector<OwnUpdate>& mine = left_[token];
-    if (!mine.empty()) mine.erase(mine.begin());
+  const auto done_with = [this, token, id = update.id](Disposition disposition) {
+    settle_update(token, id, disposition);
     soon({}, "delivered", [this, token] { deliver_next(token); });
   };
   delivery_ = std::make_unique<Sending>(clock_, network_, random_, setup_.id);
-  delivery_->ask(update.id,
-                 [this, update, done_with](const Result<std::optional<UpdateAnswer>>& known) {
-                   if (!known && may_pass(known.error().code)) return settle_failed(known.error());
-                   if (known && *known)
-                     return done_with();  // the job sent it and could not tidy up any more
-                   // The transfer that calls is not ended from within.
-                   soon({}, "deliver", [this, update, done_with] {
-                     delivery_ = std::make_unique<Sending>(clock_, network_, random_, setup_.id);
-                     delivery_->start(update, delivery_retry,
-                                      [this, done_with](const Result<UpdateAnswer>& answer) {
-                                        if (!answer && may_pass(answer.error().code)) {
-                                          return settle_failed(answer.error());
-                                        }
-                                        if (answer && answer->disposition != Disposition::rejected)
-                                          ++delivered_;
-                                        done_with();
-                                      });
-                   });
-                 });
+  delivery_->ask(update.id, [this, update,
+                             done_with](const Result<std::optional<UpdateAnswer>>& known) {
+    if (!known && may_pass(known.error().code)) return settle_failed(known.error());
+    if (known && *known)  // the job sent it and could not tidy up any more
+      return done_with((*known)->disposition);
+    // The transfer that calls is not ended from within.
+    soon({}, "deliver", [this, update, done_with] {
+      delivery_ = std::make_unique<Sending>(clock_, network_, random_, setup_.id);
+      delivery_->start(
+          update, delivery_retry, [this, done_with](const Result<UpdateAnswer>& answer) {
+            if (!answer && may_pass(answer.error().code)) {
+              return settle_failed(answer.error());
+            }
+            const Disposition disposition = answer ? answer->disposition : Disposition::rejected;
+            if (disposition != Disposition::rejected) ++delivered_;
+            done_with(disposition);
+          });
+    });
+  });
 }
 
 void Facility::report_end() {

@@ -173,7 +173,7 @@ void SimulatedJob::upload() {
           ports_.clock.tell(setup_.facility.str(), "update " + update_.id.str() + " is " +
                                                        to_text(answer->disposition) + ", then " +
                                                        to_text(answer->next.kind));
-          ports_.drop(update_.id);
+          ports_.settle(update_.id, answer->disposition);
           session_->uploaded(*answer, ports_.clock.now());
         } else {
           ports_.clock.tell(setup_.facility.str(),

@@ -42,6 +42,9 @@ class SimTrainer {
   // Of one local step in the segment that begins now.
   virtual double step_s(const FacilityId& facility, const Segment& segment) = 0;
   virtual Result<LocalOutcome> train(const LocalTask& task) = 0;
+  // The server's word on an update has come, to the job that sent it or to the agent; once.
+  virtual void settled(const FacilityId& /*facility*/, const OwnUpdate& /*update*/,
+                       Disposition /*disposition*/) {}
   // What is really sent: honest facilities leave it alone.
   virtual void tempt(const FacilityId& /*facility*/, OwnUpdate& /*update*/) {}
 };
@@ -64,7 +67,7 @@ class SimulatedJob {
     Prng& random;
     // An update is on the facility's disk until its answer is known.
     std::function<void(const OwnUpdate&)> keep;
-    std::function<void(const UpdateId&)> drop;
+    std::function<void(const UpdateId&, Disposition)> settle;
     // The processes end by themselves; the object may be destroyed within.
     std::function<void(int exit_code)> over;
   };

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "core/tensor/control.h"
+#include "core/tensor/control_values.h"
 
 namespace fedqueue::tensor {
 namespace {
@@ -78,6 +79,54 @@ TEST_F(ControlVariates, StrippingThemGivesTheModelBack) {
   std::vector<std::byte> data(without.manifest().data_bytes);
   ASSERT_TRUE(without.read(0, data));
   EXPECT_EQ(data, data_);
+}
+
+// x = 1, y = 0.8, four steps of 0.05, c = 0.5: c_k goes from 0.3 to 0.8.
+TEST(ControlDifference, FollowsTheWorkedExample) {
+  EXPECT_NEAR(0.3 + control_difference(0.8f - 1.0f, 0.5f, 4 * 0.05), 0.8, 1e-6);
+  EXPECT_EQ(control_difference(0, 0.5f, 0), 0) << "nothing was learned";
+}
+
+std::vector<std::byte> data_of(const std::vector<float>& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+std::vector<float> values_of(const Manifest& layout, const std::vector<std::byte>& data,
+                             const std::string& name) {
+  const TensorInfo& info = *layout.find(name);
+  std::vector<float> values(info.elements());
+  std::memcpy(values.data(), data.data() + info.begin, info.bytes());
+  return values;
+}
+
+TEST(AttachedControls, EachParameterHasItsOwnDifferenceAndTheDeltaStays) {
+  Manifest model = *lay_out({{"a", DType::f32, {1}, 0, 0},
+                             {"b", DType::f32, {2}, 0, 0},
+                             {"mean", DType::f32, {1}, 0, 0}});
+  model.set_buffers({"mean"});
+  const auto delta = data_of({-0.2f, 0.1f, 0, 7});
+  const std::vector<float> server = {0.5f, 0.25f, -1};
+  const auto update = attach_controls(model, delta, server, 0.2);
+  ASSERT_TRUE(update) << update.error().message;
+  EXPECT_TRUE(differences(*with_controls(model), update->layout).empty());
+  EXPECT_EQ(values_of(update->layout, update->data, "a"), std::vector<float>{-0.2f});
+  EXPECT_EQ(values_of(update->layout, update->data, "b"), (std::vector<float>{0.1f, 0}));
+  EXPECT_EQ(values_of(update->layout, update->data, "mean"), std::vector<float>{7});
+  EXPECT_NEAR(values_of(update->layout, update->data, "fedqueue.control.a")[0], 0.5, 1e-6);
+  const auto b = values_of(update->layout, update->data, "fedqueue.control.b");
+  EXPECT_NEAR(b[0], -0.75, 1e-6);
+  EXPECT_NEAR(b[1], 1, 1e-6);
+}
+
+TEST(RearrangedData, CopiesByNameAndFillsUpWithZeros) {
+  const Manifest model = *lay_out({{"a", DType::f32, {1}, 0, 0}, {"b", DType::f32, {2}, 0, 0}});
+  const auto data = data_of({1, 2, 3});
+  const Manifest with = *with_controls(model);
+  const auto wide = rearranged_data(model, data, with);
+  EXPECT_EQ(values_of(with, wide, "b"), (std::vector<float>{2, 3}));
+  EXPECT_EQ(values_of(with, wide, "fedqueue.control.b"), (std::vector<float>{0, 0}));
+  EXPECT_EQ(rearranged_data(with, wide, model), data);
 }
 
 }  // namespace

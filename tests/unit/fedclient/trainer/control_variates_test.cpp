@@ -62,12 +62,6 @@ TEST(ProximalTerm, FollowsTheWorkedExample) {
   EXPECT_NEAR(first_parameter(*network), 1.247, 2e-7);
 }
 
-// x = 1, y = 0.8, four steps of 0.05, c = 0.5: c_k goes from 0.3 to 0.8.
-TEST(ControlVariates, TheDifferenceFollowsTheWorkedExample) {
-  EXPECT_NEAR(0.3 + control_difference(0.8f - 1.0f, 0.5f, 4 * 0.05), 0.8, 1e-6);
-  EXPECT_EQ(control_difference(0, 0.5f, 0), 0) << "nothing was learned";
-}
-
 class ControlStore : public TrainingTest {
  protected:
   ControlStore() {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/tensor/control.h"
+
 namespace fedqueue::simulation {
 namespace {
 
@@ -60,6 +62,34 @@ TEST(TensorAlgebra, WeightsThatSumToOneAverageTheModels) {
       {shared({1}), shared({1}), shared({2})}, {shared({0}), shared({1}), shared({2})}, nullptr);
   ASSERT_TRUE(result);
   EXPECT_NEAR(first(*result), 2.01125, 1e-6);
+}
+
+TEST(TensorAlgebra, ControlVariatesHaveAWeightOfTheirOwnAndNoOptimiser) {
+  // c = 0.5, N = 2, one of them with the difference 0.5: 0.75, whatever a_k and the server's step.
+  const tensor::Manifest layout = *tensor::with_controls(one_tensor(1));
+  const bool control_first = tensor::is_control(layout.tensors[0]);
+  const auto both = [&](float weight, float control) {
+    return control_first ? std::vector<float>{control, weight}
+                         : std::vector<float>{weight, control};
+  };
+  TensorAlgebra algebra(layout);
+  ReduceStarted step = plan({0.3}, false);
+  step.control_weight = 0.5;
+  step.step.optimizer = ServerOptimizer::momentum;
+  step.step.learning_rate = 2;
+  const auto result =
+      algebra.reduce(step, to_bytes(both(1, 0.5F)), {shared(both(-0.2F, 0.5F))}, {}, nullptr);
+  ASSERT_TRUE(result);
+  const auto values = to_floats(result->model);
+  EXPECT_NEAR(values[control_first ? 1 : 0], 1 - 2 * 0.3 * 0.2, 1e-6);
+  EXPECT_NEAR(values[control_first ? 0 : 1], 0.75, 1e-6);
+  EXPECT_NEAR(result->step_norm, 2 * 0.3 * 0.2, 1e-6) << "control variates are no part of it";
+  const auto norm = algebra.screen(to_bytes(both(3, 100)), to_bytes(both(1, 0)), 0);
+  ASSERT_TRUE(norm);
+  EXPECT_NEAR(*norm, 3, 1e-6);
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(algebra.screen(to_bytes(both(3, infinity)), to_bytes(both(1, 0)), 0).error().code,
+            Code::not_finite);
 }
 
 TEST(TensorAlgebra, GoesOnWithTheOptimisersState) {

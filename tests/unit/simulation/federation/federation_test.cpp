@@ -211,14 +211,5 @@ TEST(PolicyConfigOf, AWrongOptionIsNamedWithItsPolicy) {
   EXPECT_NE(config.error().cure.find("local_steps"), std::string::npos);
 }
 
-TEST(PolicyConfigOf, WhatIsNotSimulatedIsRefusedAndNotLeftOut) {
-  PolicySpec spec;
-  spec.name = "scaffold";
-  spec.options = {{"policy", "scaffold"}};
-  const auto config = policy_config(spec, {});
-  ASSERT_FALSE(config);
-  EXPECT_NE(config.error().message.find("not simulated"), std::string::npos);
-}
-
 }  // namespace
 }  // namespace fedqueue::simulation

@@ -104,6 +104,33 @@ TEST(FederatedTask, ASegmentCutInTwoSeesTheSameSamples) {
   EXPECT_NEAR(left->loss, right->loss, 1e-5);
 }
 
+TEST(FederatedTask, ACorrectionIsAddedToEachGradient) {
+  auto plain = FederatedTask::create(small(), data());
+  auto corrected = FederatedTask::create(small(), data());
+  ASSERT_TRUE(plain && corrected);
+  std::vector<float> correction((*plain)->manifest().data_bytes / sizeof(float), 0);
+  const auto begin = (*plain)->initial();
+  const auto one = (*plain)->train(0, begin, {1, 0.05});
+  const auto none = (*corrected)->train(0, begin, {1, 0.05, std::nullopt, correction});
+  ASSERT_TRUE(one && none);
+  EXPECT_EQ(one->update, none->update);
+  std::fill(correction.begin(), correction.end(), 0.5F);
+  const auto next = (*plain)->train(0, begin, {1, 0.05});
+  const auto moved = (*corrected)->train(0, begin, {1, 0.05, std::nullopt, correction});
+  ASSERT_TRUE(next && moved);
+  for (std::size_t at = 0; at < moved->update.size(); at += sizeof(float)) {
+    float with = 0;
+    float without = 0;
+    std::memcpy(&with, moved->update.data() + at, sizeof with);
+    std::memcpy(&without, next->update.data() + at, sizeof without);
+    ASSERT_NEAR(with - without, -0.05 * 0.5, 1e-6);
+  }
+  const auto after = (*corrected)->train(0, begin, {1, 0.05});
+  const auto expected = (*plain)->train(0, begin, {1, 0.05});
+  ASSERT_TRUE(after && expected);
+  EXPECT_EQ(after->update, expected->update) << "the next segment has none";
+}
+
 TEST(FederatedTask, ALossThatLeavesTheNumbersIsAnError) {
   auto task = FederatedTask::create(small(), data());
   ASSERT_TRUE(task);
