@@ -1,23 +1,18 @@
 #include "aggregation/policy/arrivals.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 #include "aggregation/policy/round_selection.h"
-#include "aggregation/weighting/base_weights.h"
 
 namespace fedqueue {
 
-ArrivalPool pool_arrivals(const RoundState& round, std::span<const KnownFacility> facilities,
-                          const Policy& policy) {
+ArrivalPool pool_arrivals(const RoundState& round, const Shares& shares, const Policy& policy) {
   ArrivalPool pool;
   const std::optional<std::int64_t> cap = policy.staleness_cap_versions(round.enrolled);
-  std::unordered_set<FacilityId> enrolled;
-  for (const KnownFacility& facility : facilities) enrolled.insert(facility.id);
   for (const std::vector<Arrival>* list : {&round.late, &round.counted}) {
     for (const Arrival& arrival : *list) {
       std::string reason = reason_to_reject(arrival, round.version, cap);
-      if (reason.empty() && !enrolled.contains(arrival.facility))
+      if (reason.empty() && shares.find(arrival.facility) == nullptr)
         reason = "its facility is not enrolled any more";
       if (reason.empty())
         pool.usable.push_back(arrival);
@@ -46,18 +41,12 @@ CloseDecision close_at(std::int64_t needed, const RoundState& round) {
   return {false, std::to_string(in) + " of " + std::to_string(needed) + " updates are in"};
 }
 
-double client_factor(const FacilityId& facility, std::span<const KnownFacility> facilities,
-                     const PolicyConfig& config) {
-  if (config.client_share == ClientShare::one || facilities.empty()) return 1;
-  if (config.client_share == ClientShare::equal) return 1 / static_cast<double>(facilities.size());
-  double all = 0;
-  double own = 0;
-  for (const KnownFacility& other : facilities) {
-    const auto samples = static_cast<double>(std::max<std::int64_t>(0, other.samples));
-    all += samples;
-    if (other.id == facility) own = samples;
-  }
-  return all > 0 ? own / all : 1 / static_cast<double>(facilities.size());
+double client_factor(const FacilityId& facility, const Shares& shares, const PolicyConfig& config) {
+  if (config.client_share == ClientShare::one || shares.count() == 0) return 1;
+  const auto equal = 1 / static_cast<double>(shares.count());
+  if (config.client_share == ClientShare::equal || !(shares.samples() > 0)) return equal;
+  const Shares::Of* own = shares.find(facility);
+  return own == nullptr ? 0 : own->samples / shares.samples();
 }
 
 WeightedUpdate weighted(const Arrival& arrival, Version version, double weight,

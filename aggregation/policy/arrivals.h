@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "aggregation/policy/policy.h"
@@ -18,8 +17,7 @@ struct ArrivalPool {
 };
 
 // All that arrived and may still count; what grew too stale or is not enrolled is dropped.
-[[nodiscard]] ArrivalPool pool_arrivals(const RoundState& round,
-                                        std::span<const KnownFacility> facilities,
+[[nodiscard]] ArrivalPool pool_arrivals(const RoundState& round, const Shares& shares,
                                         const Policy& policy);
 
 // Counted, unless it can never count.
@@ -30,8 +28,7 @@ struct ArrivalPool {
 [[nodiscard]] CloseDecision close_at(std::int64_t needed, const RoundState& round);
 
 // The further factor of an arrival: 1, 1/K, or its facility's share of the samples.
-[[nodiscard]] double client_factor(const FacilityId& facility,
-                                   std::span<const KnownFacility> facilities,
+[[nodiscard]] double client_factor(const FacilityId& facility, const Shares& shares,
                                    const PolicyConfig& config);
 
 [[nodiscard]] WeightedUpdate weighted(const Arrival& arrival, Version version, double weight,

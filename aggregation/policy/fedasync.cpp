@@ -20,9 +20,9 @@ Admission FedAsync::admit(const Arrival& arrival, const RoundState& round) const
 
 CloseDecision FedAsync::should_close(const RoundState& round) const { return close_at(1, round); }
 
-Aggregation FedAsync::aggregate(const RoundState& round,
-                                std::span<const KnownFacility> facilities) const {
-  ArrivalPool pool = pool_arrivals(round, facilities, *this);
+Aggregation FedAsync::aggregate(const RoundState& round, std::span<const KnownFacility>,
+                                const Shares& shares) const {
+  ArrivalPool pool = pool_arrivals(round, shares, *this);
   sort_by_name(pool.usable);
   Aggregation result;
   result.dropped = std::move(pool.dropped);
@@ -33,8 +33,7 @@ Aggregation FedAsync::aggregate(const RoundState& round,
     const double staleness =
         static_cast<double>(round.version - arrival.base) + static_cast<double>(i);
     const double factor = (*config().staleness_fn)(staleness);
-    const double a =
-        *config().alpha * factor * client_factor(arrival.facility, facilities, config());
+    const double a = *config().alpha * factor * client_factor(arrival.facility, shares, config());
     const double weight = mixes ? a * later : config().eta_global * a;
     result.updates.push_back(weighted(arrival, round.version, weight, factor));
     later *= 1 - a;
@@ -42,7 +41,7 @@ Aggregation FedAsync::aggregate(const RoundState& round,
   std::reverse(result.updates.begin(), result.updates.end());
   result.rebuild_models = mixes;
   if (mixes) result.keep = later;
-  add_server_step(result, facilities.size(), config());
+  add_server_step(result, shares.count(), config());
   return result;
 }
 

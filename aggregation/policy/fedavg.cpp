@@ -17,9 +17,9 @@ CloseDecision FedAvg::should_close(const RoundState& round) const {
   return close_by_arrival(round, config());
 }
 
-Aggregation FedAvg::aggregate(const RoundState& round,
-                              std::span<const KnownFacility> facilities) const {
-  return aggregate_by_arrival(round, facilities, config());
+Aggregation FedAvg::aggregate(const RoundState& round, std::span<const KnownFacility> senders,
+                              const Shares& shares) const {
+  return aggregate_by_arrival(round, senders, shares, config());
 }
 
 bool FedAvg::expects(double, double) const { return true; }

@@ -34,7 +34,8 @@ class FedAvg final : public Policy {
   [[nodiscard]] Admission admit(const Arrival& arrival, const RoundState& round) const override;
   [[nodiscard]] CloseDecision should_close(const RoundState& round) const override;
   [[nodiscard]] Aggregation aggregate(const RoundState& round,
-                                      std::span<const KnownFacility> facilities) const override;
+                                      std::span<const KnownFacility> senders,
+                                      const Shares& shares) const override;
   // However long its job waits: a synchronous round waits for everybody.
   [[nodiscard]] bool expects(double waited_s, double deadline_wait_s) const override;
 };

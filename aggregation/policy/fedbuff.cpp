@@ -32,9 +32,9 @@ CloseDecision FedBuff::should_close(const RoundState& round) const {
   return close_at(buffer_size(config(), round.enrolled), round);
 }
 
-Aggregation FedBuff::aggregate(const RoundState& round,
-                               std::span<const KnownFacility> facilities) const {
-  ArrivalPool pool = pool_arrivals(round, facilities, *this);
+Aggregation FedBuff::aggregate(const RoundState& round, std::span<const KnownFacility>,
+                               const Shares& shares) const {
+  ArrivalPool pool = pool_arrivals(round, shares, *this);
   Aggregation result;
   result.dropped = std::move(pool.dropped);
   // The buffer holds the first K; what came while a version was being made waits for the next.
@@ -49,7 +49,7 @@ Aggregation FedBuff::aggregate(const RoundState& round,
     const double weight = config().eta_global * factor / static_cast<double>(pool.usable.size());
     result.updates.push_back(weighted(arrival, round.version, weight, factor));
   }
-  add_server_step(result, facilities.size(), config());
+  add_server_step(result, shares.count(), config());
   return result;
 }
 

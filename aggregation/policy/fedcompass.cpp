@@ -134,9 +134,9 @@ CloseDecision FedCompass::should_close(const RoundState& round) const {
   return {false, "no group is complete"};
 }
 
-Aggregation FedCompass::aggregate(const RoundState& round,
-                                  std::span<const KnownFacility> facilities) const {
-  ArrivalPool pool = pool_arrivals(round, facilities, *this);
+Aggregation FedCompass::aggregate(const RoundState& round, std::span<const KnownFacility>,
+                                  const Shares& shares) const {
+  ArrivalPool pool = pool_arrivals(round, shares, *this);
   const Due due = due_in(round);
   Aggregation result;
   result.dropped = std::move(pool.dropped);
@@ -157,8 +157,7 @@ Aggregation FedCompass::aggregate(const RoundState& round,
   for (const Arrival& arrival : used) {
     const double factor =
         (*config().staleness_fn)(static_cast<double>(round.version - arrival.base));
-    const double a =
-        *config().alpha * factor * client_factor(arrival.facility, facilities, config());
+    const double a = *config().alpha * factor * client_factor(arrival.facility, shares, config());
     sum += a;
     result.updates.push_back(
         weighted(arrival, round.version, mixes ? a : config().eta_global * a, factor));
@@ -170,7 +169,7 @@ Aggregation FedCompass::aggregate(const RoundState& round,
       for (WeightedUpdate& update : result.updates) update.weight /= sum;
     result.keep = std::max(0.0, 1 - sum);
   }
-  add_server_step(result, facilities.size(), config());
+  add_server_step(result, shares.count(), config());
   return result;
 }
 

@@ -36,7 +36,8 @@ class FedCompass final : public Policy {
   [[nodiscard]] Admission admit(const Arrival& arrival, const RoundState& round) const override;
   [[nodiscard]] CloseDecision should_close(const RoundState& round) const override;
   [[nodiscard]] Aggregation aggregate(const RoundState& round,
-                                      std::span<const KnownFacility> facilities) const override;
+                                      std::span<const KnownFacility> senders,
+                                      const Shares& shares) const override;
   // Nobody is waited for.
   [[nodiscard]] bool expects(double, double) const override { return false; }
 };

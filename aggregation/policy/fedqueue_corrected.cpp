@@ -57,8 +57,9 @@ CloseDecision FedQueueCorrected::should_close(const RoundState& round) const {
 }
 
 Aggregation FedQueueCorrected::aggregate(const RoundState& round,
-                                         std::span<const KnownFacility> facilities) const {
-  return aggregate_by_arrival(round, facilities, config());
+                                         std::span<const KnownFacility> senders,
+                                         const Shares& shares) const {
+  return aggregate_by_arrival(round, senders, shares, config());
 }
 
 bool FedQueueCorrected::expects(double waited_s, double deadline_wait_s) const {

@@ -27,7 +27,8 @@ class FedQueueCorrected final : public Policy {
   [[nodiscard]] Admission admit(const Arrival& arrival, const RoundState& round) const override;
   [[nodiscard]] CloseDecision should_close(const RoundState& round) const override;
   [[nodiscard]] Aggregation aggregate(const RoundState& round,
-                                      std::span<const KnownFacility> facilities) const override;
+                                      std::span<const KnownFacility> senders,
+                                      const Shares& shares) const override;
   // A job that waited longer than its deadline is not waited for, but counts when it arrives.
   [[nodiscard]] bool expects(double waited_s, double deadline_wait_s) const override;
 };

@@ -68,9 +68,10 @@ CloseDecision FedQueuePublished::should_close(const RoundState& round) const {
 }
 
 Aggregation FedQueuePublished::aggregate(const RoundState& round,
-                                         std::span<const KnownFacility> facilities) const {
+                                         std::span<const KnownFacility> senders,
+                                         const Shares& shares) const {
   Aggregation result = weigh(select_as_published(round, staleness_cap(config()), config().quorum),
-                             round.version, facilities, config());
+                             round.version, senders, shares, config());
   result.rebuild_models = true;
   result.unweighted_buffers = true;
   return result;

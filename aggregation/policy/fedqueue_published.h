@@ -28,7 +28,8 @@ class FedQueuePublished final : public Policy {
   [[nodiscard]] Admission admit(const Arrival& arrival, const RoundState& round) const override;
   [[nodiscard]] CloseDecision should_close(const RoundState& round) const override;
   [[nodiscard]] Aggregation aggregate(const RoundState& round,
-                                      std::span<const KnownFacility> facilities) const override;
+                                      std::span<const KnownFacility> senders,
+                                      const Shares& shares) const override;
   // Always: the reference waits for as many arrivals as there are facilities.
   [[nodiscard]] bool expects(double waited_s, double deadline_wait_s) const override;
 };

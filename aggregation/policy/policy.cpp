@@ -57,6 +57,19 @@ std::optional<GroupedWork> Policy::place(const KnownFacility&, std::span<const G
   return std::nullopt;
 }
 
+Shares Policy::shares(std::span<const Enrolment> enrolled) const {
+  return Shares(enrolled, config_);
+}
+
+Aggregation Policy::aggregate(const RoundState& round,
+                              std::span<const KnownFacility> enrolled) const {
+  std::vector<Enrolment> enrolments;
+  enrolments.reserve(enrolled.size());
+  for (const KnownFacility& facility : enrolled)
+    enrolments.push_back({facility.id, facility.samples});
+  return aggregate(round, enrolled, shares(enrolments));
+}
+
 double Policy::initial_participation(const KnownFacility& facility, double budget_s) const {
   if (publishes_on_arrival())
     return first_presence(facility.predicted_wait_s, budget_s, *config_.early_submission >= 0);
@@ -67,8 +80,9 @@ double Policy::initial_participation(const KnownFacility& facility, double budge
 double Policy::participation_after(const KnownFacility& facility,
                                    const Aggregation& aggregation) const {
   double factor = 0;
-  for (const WeightedUpdate& update : aggregation.updates)
-    if (update.facility == facility.id) factor += update.staleness_factor;
+  const auto own =
+      std::ranges::equal_range(aggregation.updates, facility.id, {}, &WeightedUpdate::facility);
+  for (const WeightedUpdate& update : own) factor += update.staleness_factor;
   if (publishes_on_arrival())
     return participation_after_arrival(facility.participation, *config_.gamma,
                                        facility.windows_since_counted, factor);

@@ -22,6 +22,7 @@
 
 #include "aggregation/optimizer/server_step.h"
 #include "aggregation/policy/policy_config.h"
+#include "aggregation/policy/shares.h"
 #include "core/base/ids.h"
 
 namespace fedqueue {
@@ -210,10 +211,17 @@ class Policy {
   [[nodiscard]] virtual Admission admit(const Arrival& arrival, const RoundState& round) const = 0;
   [[nodiscard]] virtual CloseDecision should_close(const RoundState& round) const = 0;
 
-  // The round's updates and weights. `facilities` lists all enrolled ones, active or not. Empty if
-  // nothing can be counted.
+  // p_k of all enrolled facilities, active or not; the same until somebody enrols.
+  [[nodiscard]] Shares shares(std::span<const Enrolment> enrolled) const;
+
+  // The round's updates and weights. `senders` lists at least every enrolled facility that has an
+  // update in the round. Empty if nothing can be counted.
   [[nodiscard]] virtual Aggregation aggregate(const RoundState& round,
-                                              std::span<const KnownFacility> facilities) const = 0;
+                                              std::span<const KnownFacility> senders,
+                                              const Shares& shares) const = 0;
+  // The same from a list of all enrolled facilities.
+  [[nodiscard]] Aggregation aggregate(const RoundState& round,
+                                      std::span<const KnownFacility> enrolled) const;
 
   // Whether an active facility still belongs to the round's expected set: its job has waited
   // `waited_s` so far, or waited that long before it started.
@@ -222,7 +230,9 @@ class Policy {
   // m for a facility of which no round has been seen yet.
   [[nodiscard]] double initial_participation(const KnownFacility& facility, double budget_s) const;
 
-  // m after the round that `aggregation` describes, for every enrolled facility.
+  // m after the round that `aggregation` describes, for any enrolled facility. Where participation
+  // is a rate, asked for those alone that are in it: the others' time since their last update goes
+  // on by itself.
   [[nodiscard]] double participation_after(const KnownFacility& facility,
                                            const Aggregation& aggregation) const;
 

@@ -27,33 +27,32 @@ Admission Resident::admit(const Arrival& arrival, const RoundState& round) const
 
 CloseDecision Resident::should_close(const RoundState& round) const { return close_at(1, round); }
 
-Aggregation Resident::aggregate(const RoundState& round,
-                                std::span<const KnownFacility> facilities) const {
-  ArrivalPool pool = pool_arrivals(round, facilities, *this);
+Aggregation Resident::aggregate(const RoundState& round, std::span<const KnownFacility> senders,
+                                const Shares& shares) const {
+  ArrivalPool pool = pool_arrivals(round, shares, *this);
   sort_by_name(pool.usable);
   Aggregation result;
   result.dropped = std::move(pool.dropped);
-  const auto shares = enrolled_shares(facilities, config());
+  const SendersByName by_name(senders);
   const auto active = static_cast<double>(std::max<std::int64_t>(1, round.enrolled));
   std::vector<double> weights;
   for (const Arrival& arrival : pool.usable) {
-    const EnrolledShare& own = shares.at(arrival.facility);
+    const KnownFacility& own = by_name.at(arrival.facility);
     const double factor =
         (*config().staleness_fn)(static_cast<double>(round.version - arrival.base) / active);
-    const double participation =
-        config().weights == WeightRule::participation
-            ? participation_at_arrival(own.facility->participation, *config().gamma,
-                                       own.facility->windows_since_counted)
-            : 1;
+    const double participation = config().weights == WeightRule::participation
+                                     ? participation_at_arrival(own.participation, *config().gamma,
+                                                                own.windows_since_counted)
+                                     : 1;
     // Never further than to the facility's own model.
-    weights.push_back(
-        std::min(1.0, participation_weight(own.share, factor, participation, config().m_min)));
+    weights.push_back(std::min(1.0, participation_weight(shares.find(arrival.facility)->share,
+                                                         factor, participation, config().m_min)));
     result.updates.push_back(weighted(arrival, round.version, 0, factor));
   }
   limit_sum(weights, config().a_max);
   for (std::size_t i = 0; i < weights.size(); ++i)
     result.updates[i].weight = config().eta_global * weights[i];
-  add_server_step(result, facilities.size(), config());
+  add_server_step(result, shares.count(), config());
   return result;
 }
 

@@ -50,9 +50,10 @@ CloseDecision close_by_arrival(const RoundState& round, const PolicyConfig& conf
   return {false, std::to_string(missing) + " expected facilities are not in yet"};
 }
 
-Aggregation aggregate_by_arrival(const RoundState& round, std::span<const KnownFacility> facilities,
-                                 const PolicyConfig& config) {
-  return weigh(select_by_arrival(round, staleness_cap(config)), round.version, facilities, config);
+Aggregation aggregate_by_arrival(const RoundState& round, std::span<const KnownFacility> senders,
+                                 const Shares& shares, const PolicyConfig& config) {
+  return weigh(select_by_arrival(round, staleness_cap(config)), round.version, senders, shares,
+               config);
 }
 
 WorkPlan plan_steps(std::int64_t steps, const KnownFacility& self,

@@ -16,8 +16,8 @@ namespace fedqueue {
 [[nodiscard]] CloseDecision close_by_arrival(const RoundState& round, const PolicyConfig& config);
 
 [[nodiscard]] Aggregation aggregate_by_arrival(const RoundState& round,
-                                               std::span<const KnownFacility> facilities,
-                                               const PolicyConfig& config);
+                                               std::span<const KnownFacility> senders,
+                                               const Shares& shares, const PolicyConfig& config);
 
 // So many steps, or what the time limit allows if that is less, at the base learning rate.
 [[nodiscard]] WorkPlan plan_steps(std::int64_t steps, const KnownFacility& self,

@@ -1,17 +1,16 @@
 #include "aggregation/policy/round_weights.h"
 
 #include <algorithm>
-#include <map>
 
 #include "aggregation/weighting/normalised.h"
 #include "aggregation/weighting/participation.h"
+#include "core/base/assert.h"
 
 namespace fedqueue {
 namespace {
 
 // The base weights of the used updates, before staleness.
-std::vector<double> base_weights(const std::vector<Arrival>& used,
-                                 const std::map<FacilityId, EnrolledShare>& enrolled,
+std::vector<double> base_weights(const std::vector<Arrival>& used, const Shares& enrolled,
                                  const PolicyConfig& config) {
   if (config.weights == WeightRule::steps) {
     std::vector<std::int64_t> steps;
@@ -20,7 +19,7 @@ std::vector<double> base_weights(const std::vector<Arrival>& used,
     return cap_shares(proportional_shares(steps), config.share_cap.value_or(1));
   }
   std::vector<double> shares;
-  for (const Arrival& arrival : used) shares.push_back(enrolled.at(arrival.facility).share);
+  for (const Arrival& arrival : used) shares.push_back(enrolled.find(arrival.facility)->share);
   // Nobody here has data, though others have: equal weights rather than an empty round.
   if (std::all_of(shares.begin(), shares.end(), [](double share) { return share <= 0; }) &&
       config.weights != WeightRule::participation)
@@ -30,18 +29,15 @@ std::vector<double> base_weights(const std::vector<Arrival>& used,
 
 }  // namespace
 
-std::map<FacilityId, EnrolledShare> enrolled_shares(std::span<const KnownFacility> facilities,
-                                                    const PolicyConfig& config) {
-  std::vector<std::int64_t> samples;
-  for (const KnownFacility& facility : facilities) samples.push_back(facility.samples);
-  const std::vector<double> shares =
-      cap_shares(config.weights == WeightRule::equal ? equal_shares(samples.size())
-                                                     : proportional_shares(samples),
-                 config.share_cap.value_or(1));
-  std::map<FacilityId, EnrolledShare> enrolled;
-  for (std::size_t i = 0; i < facilities.size(); ++i)
-    enrolled[facilities[i].id] = {shares[i], &facilities[i]};
-  return enrolled;
+SendersByName::SendersByName(std::span<const KnownFacility> senders) {
+  senders_.reserve(senders.size());
+  for (const KnownFacility& facility : senders) senders_.emplace(facility.id, &facility);
+}
+
+const KnownFacility& SendersByName::at(const FacilityId& facility) const {
+  const auto found = senders_.find(facility);
+  FEDQUEUE_ASSERT(found != senders_.end());
+  return *found->second;
 }
 
 void add_server_step(Aggregation& aggregation, std::size_t enrolled, const PolicyConfig& config) {
@@ -51,30 +47,31 @@ void add_server_step(Aggregation& aggregation, std::size_t enrolled, const Polic
 }
 
 Aggregation weigh(const RoundSelection& selection, Version version,
-                  std::span<const KnownFacility> facilities, const PolicyConfig& config) {
+                  std::span<const KnownFacility> senders, const Shares& shares,
+                  const PolicyConfig& config) {
   Aggregation result;
   result.kept_late = selection.kept_late;
   result.dropped = selection.dropped;
-  const std::map<FacilityId, EnrolledShare> enrolled = enrolled_shares(facilities, config);
+  const SendersByName by_name(senders);
   std::vector<Arrival> used;
   for (const Arrival& arrival : selection.used) {
-    if (enrolled.contains(arrival.facility))
+    if (shares.find(arrival.facility) != nullptr)
       used.push_back(arrival);
     else
       result.dropped.push_back({arrival.id, "its facility is not enrolled any more"});
   }
-  std::vector<double> weights = base_weights(used, enrolled, config);
+  std::vector<double> weights = base_weights(used, shares, config);
   for (std::size_t i = 0; i < used.size(); ++i) {
     const Arrival& arrival = used[i];
     const std::int64_t staleness = staleness_of(arrival, version);
     const double factor = (*config.staleness_fn)(static_cast<double>(staleness));
     const double wait = wait_factor(config.wait_factor, config.wait_factor_beta,
                                     arrival.queue_wait_s, config.t_sync_s);
-    weights[i] = config.weights == WeightRule::participation
-                     ? participation_weight(weights[i], factor * wait,
-                                            enrolled.at(arrival.facility).facility->participation,
-                                            config.m_min)
-                     : weights[i] * factor * wait;
+    weights[i] =
+        config.weights == WeightRule::participation
+            ? participation_weight(weights[i], factor * wait,
+                                   by_name.at(arrival.facility).participation, config.m_min)
+            : weights[i] * factor * wait;
     result.updates.push_back({arrival.id, arrival.facility, arrival.base, staleness, 0, factor});
   }
   if (config.weights == WeightRule::participation)
@@ -90,7 +87,7 @@ Aggregation weigh(const RoundSelection& selection, Version version,
   // to 1.
   const double step = config.is_published() ? 1 : config.eta_global;
   for (std::size_t i = 0; i < used.size(); ++i) result.updates[i].weight = step * weights[i];
-  add_server_step(result, facilities.size(), config);
+  add_server_step(result, shares.count(), config);
   return result;
 }
 

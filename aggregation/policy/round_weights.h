@@ -7,29 +7,31 @@
 // Thread safety: pure functions.
 #pragma once
 
-#include <map>
 #include <span>
+#include <unordered_map>
 
 #include "aggregation/policy/round_selection.h"
 
 namespace fedqueue {
 
-struct EnrolledShare {
-  double share = 0;  // p_k over all enrolled facilities, capped
-  const KnownFacility* facility = nullptr;
-};
+// Those who sent something, by name. The list outlives it.
+class SendersByName {
+ public:
+  explicit SendersByName(std::span<const KnownFacility> senders);
+  // REQUIRES: it is in the list.
+  [[nodiscard]] const KnownFacility& at(const FacilityId& facility) const;
 
-// By facility. `facilities` outlives the result.
-[[nodiscard]] std::map<FacilityId, EnrolledShare> enrolled_shares(
-    std::span<const KnownFacility> facilities, const PolicyConfig& config);
+ private:
+  std::unordered_map<FacilityId, const KnownFacility*> senders_;
+};
 
 // The step, and the weight of control variates: 1/N of the enrolled facilities.
 void add_server_step(Aggregation& aggregation, std::size_t enrolled, const PolicyConfig& config);
 
 // `config` is effective. Steps are those assigned under `published` and those run otherwise.
-// Updates of facilities that are not in the list are dropped.
+// Updates of facilities that have no share, not being enrolled, are dropped.
 [[nodiscard]] Aggregation weigh(const RoundSelection& selection, Version version,
-                                std::span<const KnownFacility> facilities,
+                                std::span<const KnownFacility> senders, const Shares& shares,
                                 const PolicyConfig& config);
 
 }  // namespace fedqueue

@@ -265,31 +265,4 @@ void Engine::end_attempt(const FacilityId& facility_id, const AttemptId& id, std
   record(std::move(ended));
 }
 
-// A job that handed over had its grace; one that delivered may take its time to leave.
-void Engine::expire_handovers() {
-  std::vector<std::pair<FacilityId, AttemptId>> over;
-  for (const auto& entry : state_.relieved) {
-    const AttemptState& attempt = state_.facilities.at(entry.first).attempts.at(entry.second);
-    if (attempt.deliver_until <= now_) over.push_back(entry);
-  }
-  for (const auto& [id, attempt_id] : over) {
-    if (state_.facilities.at(id).attempts.at(attempt_id).outstanding) {
-      record(AttemptFenced{id, attempt_id, "it did not deliver in time after its hand-over"});
-    }
-    state_.relieved.erase({id, attempt_id});
-  }
-}
-
-void Engine::expire_leases() {
-  for (auto& [id, owner] : state_.facilities) {
-    if (!owner.assigned) continue;
-    const AttemptId attempt_id = *owner.assigned;
-    if (owner.attempts.at(attempt_id).lease_until > now_) continue;
-    if (FEDQUEUE_PLANTED(lease_never_ends)) continue;
-    FEDQUEUE_MARK(lease_expired);
-    end_attempt(id, attempt_id, "LOST",
-                "no heartbeat for " + std::to_string(static_cast<int>(config_.lease_s)) + " s");
-  }
-}
-
 }  // namespace fedqueue

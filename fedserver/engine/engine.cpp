@@ -44,6 +44,11 @@ Step Engine::step(const Event& event, Instant now) {
   now_ = now;
   std::visit([this](const auto& value) { on(value); }, event);
   current_ = nullptr;
+  const auto note = [this](const auto& value) {
+    if constexpr (requires { value.facility; }) note_in_agenda(value.facility);
+  };
+  std::visit(note, event);
+  for (const Fact& fact : step.facts) std::visit(note, fact);
   check_invariants(step);
   return step;
 }
@@ -55,15 +60,19 @@ void Engine::apply(const Fact& fact, Instant at) {
 
 void Engine::resumed(Instant now) {
   now_ = std::max(now_, now);
+  state_.agenda.clear();
+  state_.active = 0;
   for (auto& [id, facility] : state_.facilities) {
     facility.contact_at = now_;
+    facility.counts_as_active = false;
+    facility.look_at.reset();
+    count_if_active(facility);
     for (auto& [attempt_id, attempt] : facility.attempts) {
       attempt.lease_until = now_ + from_seconds(config_.lease_s);
       attempt.deliver_until = now_ + from_seconds(policy_->config().handover_grace_s);
     }
+    note_in_agenda(id);
   }
-  time_changes_at_ = now_;
-  active_count_.reset();
   // A round whose timer ran out just before the server went down gets the same grace.
   if (state_.timer_at) {
     state_.timer_at = std::max(*state_.timer_at, now_ + from_seconds(config_.heartbeat_s));
@@ -82,57 +91,6 @@ std::vector<Action> Engine::pending() const {
   return actions;
 }
 
-std::optional<Instant> Engine::next_wakeup() const {
-  if (!state_.finished.empty()) return std::nullopt;
-  std::optional<Instant> next;
-  const auto at = [&](Instant instant) {
-    if (instant <= now_) instant = now_ + std::chrono::milliseconds(1);
-    next = next ? std::min(*next, instant) : instant;
-  };
-  if (state_.timer_at && !state_.reducing) at(*state_.timer_at);
-  if (state_.reduce_retry_at) at(*state_.reduce_retry_at);
-  if (config_.run_deadline_s > 0) at(Instant(from_seconds(config_.run_deadline_s)));
-  for (const auto& [id, group] : state_.groups) {
-    const Instant latest(from_seconds(group.latest_s));
-    if (latest > now_) at(latest);
-  }
-  for (const auto& [id, attempt_id] : state_.relieved) {
-    at(state_.facilities.at(id).attempts.at(attempt_id).deliver_until);
-  }
-  if (!state_.facilities.empty()) {
-    if (time_changes_at_ <= now_) time_changes_at_ = next_change_by_time();
-    at(time_changes_at_);
-  }
-  return next;
-}
-
-// When time alone may change what a facility is: its lease ends, its wait passes its deadline, or
-// it falls silent. Each of them may close the round.
-Instant Engine::next_change_by_time() const {
-  Instant next = now_ + std::chrono::hours(24);
-  for (const auto& [id, facility] : state_.facilities) {
-    if (facility.assigned) {
-      next = std::min(next, facility.attempts.at(*facility.assigned).lease_until);
-    }
-    if (facility.plan && excused_from(facility) > now_) {
-      next = std::min(next, excused_from(facility));
-    }
-    if (silent_from(facility) > now_) next = std::min(next, silent_from(facility));
-  }
-  return next;
-}
-
-// When the wait of its planned job will have passed its deadline. REQUIRES: a plan.
-Instant Engine::excused_from(const FacilityState& facility) const {
-  const double waited_s =
-      facility.plan->deadline_wait_s + facility.launch_delay.seconds().value_or(0);
-  return facility.plan_at + from_seconds(waited_s) + std::chrono::milliseconds(1);
-}
-
-Instant Engine::silent_from(const FacilityState& facility) const {
-  return facility.contact_at + from_seconds(contact_timeout_s()) + std::chrono::milliseconds(1);
-}
-
 void Engine::record(Fact fact) {
   FEDQUEUE_ASSERT(current_ != nullptr);
   apply(fact, now_);
@@ -146,10 +104,8 @@ void Engine::answer(Answer answer) { current_->answer = std::move(answer); }
 FacilityState* Engine::facility(const FacilityId& id) {
   const auto found = state_.facilities.find(id);
   if (found == state_.facilities.end()) return nullptr;
-  if (!active(found->second)) active_count_.reset();
   found->second.contact_at = now_;
-  // One that had been silent may fall silent again before anything else changes.
-  time_changes_at_ = std::min(time_changes_at_, now_ + from_seconds(contact_timeout_s()));
+  count_if_active(found->second);
   return &found->second;
 }
 
@@ -161,10 +117,6 @@ AttemptState* Engine::attempt(const FacilityId& facility_id, const AttemptId& id
 }
 
 bool Engine::delivered(const FacilityId& id) const { return state_.waiting_updates.contains(id); }
-
-bool Engine::active(const FacilityState& facility) const {
-  return now_ - facility.contact_at <= from_seconds(contact_timeout_s());
-}
 
 KnownFacility Engine::known(const FacilityId& id, const FacilityState& facility) const {
   KnownFacility view;
@@ -189,6 +141,26 @@ std::vector<KnownFacility> Engine::known_facilities() const {
   return all;
 }
 
+// Those with an update in the round.
+std::vector<KnownFacility> Engine::senders(const RoundState& round) const {
+  std::set<FacilityId> names;
+  for (const std::vector<Arrival>* list : {&round.counted, &round.late}) {
+    for (const Arrival& arrival : *list) names.insert(arrival.facility);
+  }
+  std::vector<KnownFacility> all;
+  for (const FacilityId& id : names) all.push_back(known(id, state_.facilities.at(id)));
+  return all;
+}
+
+const Shares& Engine::shares() const {
+  if (!shares_) {
+    std::vector<Enrolment> enrolled;
+    for (const auto& [id, facility] : state_.facilities) enrolled.push_back({id, facility.samples});
+    shares_ = policy_->shares(enrolled);
+  }
+  return *shares_;
+}
+
 Arrival Engine::arrival_of(const UpdateDecided& decision) const {
   Arrival arrival;
   arrival.id = decision.answer.id;
@@ -211,12 +183,7 @@ RoundState Engine::bare_round() const {
   round.version = state_.latest;
   round.now_s = to_seconds(now_.time_since_epoch());
   round.groups = groups();
-  if (!active_count_) {
-    active_count_ = std::count_if(
-        state_.facilities.begin(), state_.facilities.end(),
-        [this](const auto& entry) { return !entry.second.failed && active(entry.second); });
-  }
-  round.enrolled = *active_count_;
+  round.enrolled = state_.active;
   return round;
 }
 
@@ -276,7 +243,7 @@ bool Engine::waits_for_somebody() const {
 void Engine::set_failed(FacilityState& facility, bool failed) {
   if (facility.failed == failed) return;
   facility.failed = failed;
-  active_count_.reset();
+  count_if_active(facility);
 }
 
 std::vector<KnownFacility> Engine::others_for_plan() const {
@@ -304,10 +271,6 @@ double Engine::answer_retry_s(const GroupPlace& place) const {
 double Engine::plan_retry_s() const {
   if (config_.plan_retry_s > 0) return config_.plan_retry_s;
   return std::clamp(config_.policy.t_sync_s / 20, 0.5, 60.0);
-}
-
-double Engine::contact_timeout_s() const {
-  return config_.contact_timeout_s > 0 ? config_.contact_timeout_s : 3 * config_.policy.t_sync_s;
 }
 
 void Engine::arm_timer(Instant from) {

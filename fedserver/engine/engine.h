@@ -59,7 +59,7 @@ class Engine {
   // Decides, and applies its own facts.
   [[nodiscard]] Step step(const Event& event, Instant now);
 
-  // Folds one journalled fact.
+  // Folds one journalled fact. After the last one of a replay comes resumed().
   void apply(const Fact& fact, Instant at);
 
   // After the replay: silence is counted from here, so that clients have time to come back.
@@ -133,6 +133,8 @@ class Engine {
   [[nodiscard]] bool active(const FacilityState& facility) const;
   [[nodiscard]] std::vector<KnownFacility> known_facilities() const;
   [[nodiscard]] KnownFacility known(const FacilityId& id, const FacilityState& facility) const;
+  [[nodiscard]] std::vector<KnownFacility> senders(const RoundState& round) const;
+  [[nodiscard]] const Shares& shares() const;
   [[nodiscard]] RoundState round_state(bool timer_fired) const;
   [[nodiscard]] RoundState bare_round() const;
   [[nodiscard]] RoundState round_for(const FacilityId& id) const;
@@ -175,6 +177,7 @@ class Engine {
   [[nodiscard]] Result<Delivery> delivery(const FacilityId& facility, const UpdateId& id,
                                           const UpdateMetadata& metadata, const std::string& token);
   bool answered_before(const FacilityId& facility, const UpdateId& id);
+  bool answer_is_forgotten(const FacilityId& facility, const UpdateId& id);
   [[nodiscard]] UpdateDecided decision_about(const Delivery& delivery, const FacilityId& facility,
                                              const UpdateId& id,
                                              const UpdateMetadata& metadata) const;
@@ -188,15 +191,28 @@ class Engine {
 
   void consider_closing(bool timer_fired);
   void close_round(const Aggregation& aggregation, const std::string& cause);
-  void expire_leases();
-  void expire_handovers();
-  [[nodiscard]] Instant next_change_by_time() const;
+
+  [[nodiscard]] std::optional<Instant> next_change(const FacilityId& id,
+                                                   const FacilityState& facility) const;
+  void note_in_agenda(const FacilityId& id);
+  [[nodiscard]] std::vector<FacilityId> take_due();
+  void count_if_active(FacilityState& facility);
+  void expire_leases(const std::vector<FacilityId>& due);
+  void expire_handovers(const std::vector<FacilityId>& due);
   [[nodiscard]] Instant excused_from(const FacilityState& facility) const;
   [[nodiscard]] Instant silent_from(const FacilityState& facility) const;
+
+  void forget_answer(const UpdateId& id);
+  void forget_older_answers(const FacilityId& facility, const AttemptId& id, int segments_done);
+  void forget_landed(const UpdateId& id);
+  void forget_attempts(const FacilityId& id, FacilityState& facility);
+  void note_base(Version base, const FacilityId& facility);
+  [[nodiscard]] bool starts_from(const FacilityId& id, Version base) const;
+  void prune_models();
+
   void fire_timer();
   void retry_reduce();
   void drop_outdated();
-  void prune_models();
   void record_round(const ReduceStarted& fact);
   [[nodiscard]] StartReduce start_reduce() const;
   void check_invariants(const Step& step) const;
@@ -206,12 +222,8 @@ class Engine {
   EngineConfig config_;
   std::unique_ptr<const Policy> policy_;
   RunState state_;
-  Step* current_ = nullptr;  // during step()
-  // No facility falls silent, loses its lease or passes its deadline before this; found by looking
-  // at all of them, and so remembered. Facts that may bring it forward do so.
-  mutable Instant time_changes_at_{};
-  mutable std::optional<std::int64_t>
-      active_count_;                           // active and not failed; absent: to be counted
+  Step* current_ = nullptr;                    // during step()
+  mutable std::optional<Shares> shares_;       // absent: somebody enrolled since
   mutable std::optional<FacilityId> awaited_;  // who was missing when last looked for
   Instant now_{};
 };

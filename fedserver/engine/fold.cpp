@@ -13,6 +13,7 @@ void forget(std::vector<UpdateId>& list, const UpdateId& id) {
 }
 
 constexpr std::size_t rounds_remembered = 1000;
+constexpr std::size_t cells_remembered = 100'000;  // in all rounds together
 constexpr double failed_wait_inflation = 1.25;
 
 }  // namespace
@@ -29,6 +30,7 @@ void Engine::fold(const FacilityJoined& fact) {
   const auto found = state_.facilities.find(fact.facility);
   if (found != state_.facilities.end()) {
     found->second.samples = fact.samples;
+    shares_.reset();
     return;
   }
   state_.facilities.emplace(
@@ -47,9 +49,10 @@ void Engine::fold(const FacilityJoined& fact) {
                                    .last_error = {},
                                    .attempts = {},
                                    .plan_at = now_,
-                                   .contact_at = now_});
-  if (active_count_) ++*active_count_;
-  time_changes_at_ = std::min(time_changes_at_, silent_from(state_.facilities.at(fact.facility)));
+                                   .contact_at = now_,
+                                   .look_at = {}});
+  shares_.reset();
+  count_if_active(state_.facilities.at(fact.facility));
 }
 
 void Engine::fold(const PlanGiven& fact) {
@@ -57,7 +60,7 @@ void Engine::fold(const PlanGiven& fact) {
   facility.plan = fact.plan;
   facility.plan_place = fact.place;
   facility.plan_at = now_;
-  time_changes_at_ = std::min(time_changes_at_, excused_from(facility));
+  note_base(fact.plan.base, fact.facility);
   join_group(fact.facility, fact.place);
   set_failed(facility, false);
   if (!facility.participation) {
@@ -75,8 +78,8 @@ void Engine::fold(const AttemptStarted& fact) {
   attempt.predicted_wait_s = facility.waits.predicted_s();
   attempt.started_at = now_;
   attempt.assigned_at = now_;
+  attempt.changed_at = now_;
   attempt.lease_until = now_ + from_seconds(config_.lease_s);
-  time_changes_at_ = std::min(time_changes_at_, attempt.lease_until);
   if (facility.plan && facility.plan->key == fact.registration.plan_key) {
     attempt.plan = std::move(facility.plan);
     attempt.predicted_wait_s = attempt.plan->predicted_wait_s;
@@ -96,10 +99,12 @@ void Engine::fold(const AttemptStarted& fact) {
     if (!policy_->config().is_published()) facility.waits.observe(*wait_s);
   }
   facility.attempts[fact.registration.attempt] = std::move(attempt);
+  forget_attempts(fact.facility, facility);
 }
 
 void Engine::fold(const AttemptRelaunched& fact) {
   AttemptState& attempt = state_.facilities.at(fact.facility).attempts.at(fact.attempt);
+  attempt.changed_at = now_;
   attempt.registration.nonce = fact.nonce;
   attempt.token = fact.token;
   attempt.steps_done = 0;
@@ -109,6 +114,7 @@ void Engine::fold(const AttemptRelaunched& fact) {
 void Engine::fold(const AttemptRelieved& fact) {
   FacilityState& facility = state_.facilities.at(fact.facility);
   AttemptState& attempt = facility.attempts.at(fact.attempt);
+  attempt.changed_at = now_;
   attempt.phase = AttemptPhase::relieved;
   attempt.deliver_until = now_ + from_seconds(policy_->config().handover_grace_s);
   state_.relieved.emplace(fact.facility, fact.attempt);
@@ -118,6 +124,7 @@ void Engine::fold(const AttemptRelieved& fact) {
 void Engine::fold(const AttemptFenced& fact) {
   FacilityState& facility = state_.facilities.at(fact.facility);
   AttemptState& attempt = facility.attempts.at(fact.attempt);
+  attempt.changed_at = now_;
   attempt.phase = AttemptPhase::fenced;
   attempt.outstanding.reset();
   state_.relieved.erase({fact.facility, fact.attempt});
@@ -128,6 +135,7 @@ void Engine::fold(const AttemptEnded& fact) {
   FacilityState& facility = state_.facilities.at(fact.facility);
   const bool known_before = facility.attempts.contains(fact.attempt);
   AttemptState& attempt = facility.attempts[fact.attempt];
+  attempt.changed_at = now_;
   attempt.phase = AttemptPhase::ended;
   state_.relieved.erase({fact.facility, fact.attempt});
   attempt.end_state = fact.state;
@@ -135,6 +143,7 @@ void Engine::fold(const AttemptEnded& fact) {
   if (!known_before) {
     attempt.registration.attempt = fact.attempt;
     facility.plan.reset();  // its job is gone without ever having registered
+    forget_attempts(fact.facility, facility);
   }
   if (!fact.failed) return;
   leave_groups(fact.facility);
@@ -148,7 +157,9 @@ void Engine::fold(const AttemptEnded& fact) {
 
 void Engine::fold(const SegmentAssigned& fact) {
   AttemptState& attempt = state_.facilities.at(fact.facility).attempts.at(fact.attempt);
+  attempt.changed_at = now_;
   attempt.outstanding = fact.segment;
+  note_base(fact.segment.base, fact.facility);
   attempt.place = fact.place;
   if (attempt.segments_done > 0) attempt.assigned_at = now_;
   attempt.steps_done = 0;
@@ -193,6 +204,7 @@ void Engine::fold(const UpdateDecided& fact) {
     if (trained_s > 0) facility.sync_time.observe(turnaround_s - trained_s);
   }
   attempt.decided_at = now_;
+  attempt.changed_at = now_;
   if (fact.metadata.steps_run > 0) {
     facility.pace.observe(to_seconds(now_ - attempt.assigned_at) /
                           static_cast<double>(fact.metadata.steps_run));
@@ -222,6 +234,7 @@ void Engine::fold(const UpdateDecided& fact) {
   state_.stalled.clear();
   state_.empty_timers = 0;
   state_.decisions[fact.answer.id] = fact;
+  forget_older_answers(fact.facility, fact.attempt, attempt.segments_done);
 }
 
 void Engine::fold(const RoundTimedOut& fact) {
@@ -245,9 +258,13 @@ void Engine::fold(const ReduceStarted& fact) {
   for (const std::int64_t group : fact.closed_groups) state_.groups.erase(group);
   state_.reducing = fact;
   state_.reducing_since = now_;
-  state_.in_flight = {state_.late.begin(), state_.late.end()};
-  for (const ReduceInput& input : fact.updates) state_.in_flight.insert(input.id);
+  std::set<UpdateId> landed = {state_.late.begin(), state_.late.end()};
+  for (const ReduceInput& input : fact.updates) landed.insert(input.id);
+  landed.swap(state_.in_flight);
   set_waiting_updates();
+  if (landed.size() > state_.in_flight.size()) {  // some were dropped
+    for (const UpdateId& id : landed) forget_landed(id);
+  }
   state_.empty_timers = 0;
 }
 
@@ -271,7 +288,10 @@ void Engine::record_round(const ReduceStarted& fact) {
     const bool behind = policy_->one_update_per_round() && input.staleness > 0;
     cell.outcome = decision.answer.late || behind ? "late" : "admitted";
     cell.queue_wait_s = decision.queue_wait_s;
-    cell.predicted_wait_s = facility.attempts.at(decision.attempt).predicted_wait_s;
+    const auto attempt = facility.attempts.find(decision.attempt);
+    if (attempt != facility.attempts.end()) {
+      cell.predicted_wait_s = attempt->second.predicted_wait_s;
+    }
     cell.steps_run += decision.metadata.steps_run;
     cell.steps_assigned += decision.steps_assigned;
     cell.staleness = input.staleness;
@@ -288,8 +308,13 @@ void Engine::record_round(const ReduceStarted& fact) {
       ++facility.rounds_missed;
     }
   }
+  state_.cells += round.cells.size();
   state_.rounds.push_back(std::move(round));
-  if (state_.rounds.size() > rounds_remembered) state_.rounds.erase(state_.rounds.begin());
+  while (state_.rounds.size() > rounds_remembered ||
+         (state_.rounds.size() > 1 && state_.cells > cells_remembered)) {
+    state_.cells -= state_.rounds.front().cells.size();
+    state_.rounds.pop_front();
+  }
 }
 
 void Engine::fold(const UpdatesDropped& fact) {
@@ -297,6 +322,7 @@ void Engine::fold(const UpdatesDropped& fact) {
     forget(state_.counted, id);
     forget(state_.late, id);
     state_.in_flight.erase(id);
+    forget_landed(id);
   }
   set_waiting_updates();
 }
@@ -309,15 +335,20 @@ void Engine::fold(const ReduceStalled& fact) {
 
 void Engine::fold(const Published& fact) {
   FEDQUEUE_ASSERT(state_.reducing && fact.model.version == state_.latest + 1);
-  for (const ReduceInput& input : state_.reducing->updates) state_.in_flight.erase(input.id);
+  for (const ReduceInput& input : state_.reducing->updates) {
+    state_.in_flight.erase(input.id);
+    forget_landed(input.id);
+  }
   state_.publish_time.observe(to_seconds(now_ - state_.reducing_since));
   state_.models[fact.model.version] = fact.model;
   state_.latest = fact.model.version;
   if (fact.state) state_.server_state = fact.state;
-  for (RoundRecord& round : state_.rounds) {
-    if (round.version != fact.model.version) continue;
-    round.published = true;
-    round.step_norm = fact.step_norm;
+  const auto round =
+      std::find_if(state_.rounds.rbegin(), state_.rounds.rend(),
+                   [&](const RoundRecord& record) { return record.version <= fact.model.version; });
+  if (round != state_.rounds.rend() && round->version == fact.model.version) {
+    round->published = true;
+    round->step_norm = fact.step_norm;
   }
   state_.reducing.reset();
   state_.reduce_failures = 0;
@@ -329,6 +360,7 @@ void Engine::fold(const Published& fact) {
 void Engine::fold(const ModelsPruned& fact) {
   std::erase_if(state_.models,
                 [&](const auto& entry) { return entry.first != 0 && entry.first < fact.below; });
+  state_.bases.erase(state_.bases.begin(), state_.bases.lower_bound({fact.below, FacilityId()}));
 }
 
 void Engine::fold(const EvaluationRecorded& fact) {

@@ -18,7 +18,7 @@ void Engine::consider_closing(bool timer_fired) {
   const RoundState round = round_state(timer_fired);
   const CloseDecision decision = policy_->should_close(round);
   if (!decision.close) return;
-  const Aggregation aggregation = policy_->aggregate(round, known_facilities());
+  const Aggregation aggregation = policy_->aggregate(round, senders(round), shares());
   if (aggregation.empty()) {
     if (aggregation.dropped.empty()) return;
     UpdatesDropped fact;
@@ -122,37 +122,6 @@ void Engine::retry_reduce() {
   act(start_reduce());
 }
 
-// Versions that no live segment starts from and no waiting update was trained from go; the initial
-// model stays.
-void Engine::prune_models() {
-  if (config_.models_kept <= 0) return;
-  Version needed = state_.latest - config_.models_kept + 1;
-  for (const auto& [id, facility] : state_.facilities) {
-    if (facility.plan && facility.plan->base >= 0) needed = std::min(needed, facility.plan->base);
-    if (facility.assigned && !FEDQUEUE_PLANTED(model_pruned_too_early)) {
-      const AttemptState& attempt = facility.attempts.at(*facility.assigned);
-      if (attempt.outstanding) needed = std::min(needed, attempt.outstanding->base);
-    }
-  }
-  for (const auto& [id, attempt_id] : state_.relieved) {
-    const AttemptState& attempt = state_.facilities.at(id).attempts.at(attempt_id);
-    if (attempt.outstanding) needed = std::min(needed, attempt.outstanding->base);
-  }
-  for (const std::vector<UpdateId>* list : {&state_.counted, &state_.late}) {
-    for (const UpdateId& id : *list) {
-      needed = std::min(needed, state_.decisions.at(id).metadata.base);
-    }
-  }
-  std::vector<ModelRecord> unneeded;
-  for (const auto& [version, model] : state_.models) {
-    if (version != 0 && version < needed) unneeded.push_back(model);
-  }
-  if (unneeded.empty()) return;
-  FEDQUEUE_MARK(models_pruned);
-  record(ModelsPruned{needed});
-  for (ModelRecord& model : unneeded) act(RemoveModel{std::move(model)});
-}
-
 void Engine::on(const StopRequested& event) {
   if (!state_.finished.empty()) return;
   record(RunFinished{event.reason.empty() ? "stopped by the operator" : event.reason});
@@ -167,12 +136,9 @@ void Engine::on(const Tick&) {
     record(RunFinished{"the run's deadline has passed"});
     return;
   }
-  const bool time_changes = time_changes_at_ <= now_;
-  if (time_changes) {
-    active_count_.reset();
-    expire_leases();
-  }
-  expire_handovers();
+  const std::vector<FacilityId> due = take_due();
+  expire_leases(due);
+  expire_handovers(due);
   retry_reduce();
   const double now_s = to_seconds(now_.time_since_epoch());
   const bool group_is_due =
@@ -180,10 +146,10 @@ void Engine::on(const Tick&) {
                   [&](const auto& entry) { return entry.second.latest_s <= now_s; });
   if (!state_.reducing && state_.timer_at && *state_.timer_at <= now_) {
     fire_timer();
-  } else if (time_changes || group_is_due) {
+  } else if (!due.empty() || group_is_due) {
     consider_closing(false);  // a wait may have passed its deadline
   }
-  if (time_changes) time_changes_at_ = next_change_by_time();
+  for (const FacilityId& id : due) note_in_agenda(id);
 }
 
 void Engine::fire_timer() {

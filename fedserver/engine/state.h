@@ -4,6 +4,7 @@
 // Thread safety: plain values, owned by the engine.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -38,6 +39,7 @@ struct AttemptState {
   int segments_done = 0;
   std::optional<UpdateId> last_update;
   std::string end_state;
+  Instant changed_at{};         // when a fact was last about it
   Instant lease_until{};        // volatile
   Instant deliver_until{};      // volatile: of a relieved attempt
   std::int64_t steps_done = 0;  // volatile, of the outstanding segment
@@ -66,8 +68,10 @@ struct FacilityState {
   std::int64_t rounds_missed = 0;
   std::int64_t jobs_failed = 0;
   std::map<AttemptId, AttemptState> attempts;
-  Instant plan_at{};     // when the plan was given
-  Instant contact_at{};  // volatile: last sign of life
+  Instant plan_at{};               // when the plan was given
+  Instant contact_at{};            // volatile: last sign of life
+  bool counts_as_active = false;   // volatile: in RunState::active
+  std::optional<Instant> look_at;  // volatile: its entry in RunState::agenda
 };
 
 // One facility's part in one round, for people.
@@ -102,6 +106,7 @@ struct GroupState {
 struct RunState {
   std::string run;
   std::map<FacilityId, FacilityState> facilities;
+  // Of the updates that are in flight, and the newest of every attempt that is remembered.
   std::map<UpdateId, UpdateDecided> decisions;
   std::vector<UpdateId> counted;  // in the open round, in the order of arrival
   std::vector<UpdateId> late;     // buffered for a later round
@@ -125,9 +130,15 @@ struct RunState {
   std::string finished;  // why, or empty
   std::string last_error;
   std::map<Version, Evaluation> evaluations;
-  std::vector<RoundRecord> rounds;
+  std::deque<RoundRecord> rounds;  // the newest
+  std::size_t cells = 0;           // in them
   int reduce_failures = 0;
   std::optional<Instant> reduce_retry_at;  // volatile
+  // Bases that segments and plans were given, with some that are not in use any more.
+  std::set<std::pair<Version, FacilityId>> bases;
+  std::int64_t active = 0;  // volatile: facilities that are neither silent nor failed
+  // Volatile: when time alone may change what a facility is, if it is not heard of before.
+  std::set<std::pair<Instant, FacilityId>> agenda;
 };
 
 // The files that a run still needs; a server that starts removes all others.

@@ -70,10 +70,27 @@ Result<Engine::Delivery> Engine::delivery(const FacilityId& facility_id, const U
 // Answers with the decision that was taken before, if there is one.
 bool Engine::answered_before(const FacilityId& facility_id, const UpdateId& id) {
   const auto decided = state_.decisions.find(id);
-  if (decided == state_.decisions.end() || decided->second.facility != facility_id) return false;
+  if (decided == state_.decisions.end()) return answer_is_forgotten(facility_id, id);
+  if (decided->second.facility != facility_id) return false;
   FEDQUEUE_MARK(update_repeated);
   settle_next(id);
   answer(current_answer(decided->second));
+  return true;
+}
+
+// Says so, if the update was decided and its answer is not kept any more.
+bool Engine::answer_is_forgotten(const FacilityId& facility_id, const UpdateId& id) {
+  const Result<UpdateParts> parts = parse_update_id(id.str());
+  const auto owner = state_.facilities.find(facility_id);
+  if (!parts || parts->facility != facility_id || owner == state_.facilities.end()) return false;
+  const auto attempt = owner->second.attempts.find(parts->attempt);
+  if (attempt == owner->second.attempts.end()) return false;
+  if (parts->segment > attempt->second.segments_done) return false;
+  answer(Error{Code::conflict,
+               "update " + id.str() +
+                   ": it was decided, and so were later ones of its job, since " +
+                   "when its answer is not kept",
+               ""});
   return true;
 }
 
@@ -85,20 +102,27 @@ UpdateAnswer Engine::current_answer(const UpdateDecided& decision) const {
 }
 
 void Engine::settle_next(const UpdateId& id) {
-  const UpdateDecided& decision = state_.decisions.at(id);
+  const auto found = state_.decisions.find(id);
+  if (found == state_.decisions.end()) return;  // forgotten, as later ones were delivered
+  const UpdateDecided& decision = found->second;
   if (decision.answer.next.kind != Next::Kind::wait || state_.follow_ups.contains(id)) return;
   const AttemptId attempt_id = decision.attempt;
-  const AttemptState& attempt = state_.facilities.at(decision.facility).attempts.at(attempt_id);
-  if (attempt.last_update != id) return;  // a later one was delivered since
-  Next next = next_for(decision.facility, attempt_id);
+  const FacilityId owner_id = decision.facility;
+  const FacilityState& owner = state_.facilities.at(owner_id);
+  const auto attempt = owner.attempts.find(attempt_id);
+  // Its job is forgotten, or a later update of it was delivered since.
+  if (attempt == owner.attempts.end() || attempt->second.last_update != id) return;
+  Next next = next_for(owner_id, attempt_id);
   if (next.kind == Next::Kind::wait) return;
-  record(NextDecided{decision.facility, attempt_id, id, std::move(next)});
+  record(NextDecided{owner_id, attempt_id, id, std::move(next)});
 }
 
 // A group is placed anew when its version is out: the fastest first, so that the others can join.
 void Engine::settle_members(std::vector<UpdateId> updates) {
   const auto pace_s = [this](const UpdateId& id) {
-    return state_.facilities.at(state_.decisions.at(id).facility).pace.seconds().value_or(0);
+    const auto decision = state_.decisions.find(id);
+    if (decision == state_.decisions.end()) return 0.0;
+    return state_.facilities.at(decision->second.facility).pace.seconds().value_or(0);
   };
   std::stable_sort(updates.begin(), updates.end(),
                    [&](const UpdateId& a, const UpdateId& b) { return pace_s(a) < pace_s(b); });

@@ -27,6 +27,8 @@ json as_json(const std::string& policy, const ScaleResult& result) {
           {"seconds", result.seconds},
           {"microseconds_per_event", result.microseconds_per_event},
           {"journal_bytes_per_event", result.journal_bytes_per_event},
+          {"journal_bytes_per_fact", result.journal_bytes_per_fact},
+          {"replay_microseconds_per_fact", result.replay_microseconds_per_fact},
           {"resident_bytes", result.resident_bytes},
           {"bytes_per_facility", result.bytes_per_facility}};
 }
@@ -73,8 +75,8 @@ Result<int> run_scale(const Settings& settings) {
   json all = json::array();
   const bool text = settings.text("format") != "json";
   if (text)
-    std::printf("%-12s %10s %9s %9s %8s %14s\n", "policy", "facilities", "events", "us/event", "MB",
-                "kB/facility");
+    std::printf("%-12s %10s %9s %9s %9s %8s %12s %8s %15s\n", "policy", "facilities", "events",
+                "versions", "us/event", "MB", "kB/facility", "B/fact", "replay us/fact");
   for (const std::string& policy : settings.list("policy")) {
     for (const std::string& number : settings.list("facilities")) {
       const auto facilities = parse_integer(number);
@@ -87,11 +89,14 @@ Result<int> run_scale(const Settings& settings) {
       if (!result) return result.error();
       all.push_back(*result);
       if (!text) continue;
-      std::printf("%-12s %10d %9d %9.1f %8.1f %14.2f\n", policy.c_str(),
+      std::printf("%-12s %10d %9d %9d %9.1f %8.1f %12.2f %8.0f %15.2f\n", policy.c_str(),
                   static_cast<int>(*facilities), (*result)["events"].get<int>(),
+                  (*result)["versions"].get<int>(),
                   (*result)["microseconds_per_event"].get<double>(),
                   (*result)["resident_bytes"].get<double>() / 1e6,
-                  (*result)["bytes_per_facility"].get<double>() / 1e3);
+                  (*result)["bytes_per_facility"].get<double>() / 1e3,
+                  (*result)["journal_bytes_per_fact"].get<double>(),
+                  (*result)["replay_microseconds_per_fact"].get<double>());
       std::fflush(stdout);
     }
   }
@@ -108,7 +113,7 @@ Command scale_command() {
   command.details =
       "Updates are names alone: no training, no network, no disk. A job of a facility is five "
       "events. Time per event should not grow with the number of facilities, and memory should "
-      "grow with it.";
+      "grow with it. At the end a second server replays the journal.";
   command.examples = {"fedsim scale", "fedsim scale --facilities 100,1000 --policy fedbuff"};
   command.options = {{.name = "facilities",
                       .built_in = "1000,10000",
@@ -116,7 +121,7 @@ Command scale_command() {
                       .repeated = true,
                       .in_files = false},
                      {.name = "policy",
-                      .built_in = "fedavg,fedqueue",
+                      .built_in = "fedavg,fedqueue,fedbuff,resident",
                       .help = "Policies to measure.",
                       .repeated = true,
                       .in_files = false},

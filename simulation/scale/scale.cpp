@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <deque>
@@ -13,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/base/file.h"
 #include "fedserver/driver/driver.h"
 
 namespace fedqueue::simulation {
@@ -30,13 +32,43 @@ double resident_bytes() {
   return static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE));
 }
 
-class CountingJournal final : public Journal {
+// Rows in a file that nobody else sees: neither in memory, which is measured, nor made durable.
+class FileJournal final : public Journal {
  public:
-  Result<std::vector<JournalRow>> rows(std::int64_t, std::size_t) override {
-    return std::vector<JournalRow>();
+  FileJournal() : file_(std::tmpfile()) {}
+  ~FileJournal() override {
+    if (file_ != nullptr) std::fclose(file_);
+  }
+  FileJournal(const FileJournal&) = delete;
+  FileJournal& operator=(const FileJournal&) = delete;
+
+  Result<std::vector<JournalRow>> rows(std::int64_t after, std::size_t limit) override {
+    std::vector<JournalRow> found;
+    if (file_ == nullptr || after >= facts_) return found;
+    if (after == 0) std::rewind(file_);
+    Head head;
+    while (found.size() < limit && std::fread(&head, sizeof head, 1, file_) == 1) {
+      JournalRow row{after + static_cast<std::int64_t>(found.size()) + 1, head.at,
+                     std::string(head.kind_bytes, ' '), std::string(head.text_bytes, ' ')};
+      if (std::fread(row.kind.data(), 1, row.kind.size(), file_) != row.kind.size() ||
+          std::fread(row.text.data(), 1, row.text.size(), file_) != row.text.size()) {
+        return storage_error("read the journal's file", errno);
+      }
+      found.push_back(std::move(row));
+    }
+    return found;
   }
   Status append(std::span<const JournalRow> rows) override {
-    for (const JournalRow& row : rows) bytes_ += row.kind.size() + row.text.size();
+    if (file_ == nullptr) return storage_error("make a file for the journal", errno);
+    for (const JournalRow& row : rows) {
+      const Head head{row.at, row.kind.size(), row.text.size()};
+      if (std::fwrite(&head, sizeof head, 1, file_) != 1 ||
+          std::fwrite(row.kind.data(), 1, row.kind.size(), file_) != row.kind.size() ||
+          std::fwrite(row.text.data(), 1, row.text.size(), file_) != row.text.size()) {
+        return storage_error("write the journal's file", errno);
+      }
+      bytes_ += row.kind.size() + row.text.size();
+    }
     facts_ += static_cast<std::int64_t>(rows.size());
     return {};
   }
@@ -47,6 +79,12 @@ class CountingJournal final : public Journal {
   [[nodiscard]] std::int64_t facts() const { return facts_; }
 
  private:
+  struct Head {
+    Instant at{};
+    std::size_t kind_bytes = 0;
+    std::size_t text_bytes = 0;
+  };
+  std::FILE* file_ = nullptr;
   std::size_t bytes_ = 0;
   std::int64_t facts_ = 0;
 };
@@ -231,9 +269,28 @@ class Crowd {
 
 }  // namespace
 
+namespace {
+
+// A second server on the same journal must come to the same state.
+Status measure_replay(const EngineConfig& config, const ModelRecord& initial, FileJournal& journal,
+                      const Engine& original, ScaleResult& result) {
+  InstantReducer unused;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto again = Driver::create(config, initial, journal, unused, {}, [] {});
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  if (!again) return again.error();
+  if ((*again)->engine().durable_state() != original.durable_state()) {
+    return Error{Code::internal, "the replayed journal makes another state than the run had", ""};
+  }
+  result.replay_microseconds_per_fact = took.count() * 1e6 / static_cast<double>(result.facts);
+  return {};
+}
+
+}  // namespace
+
 Result<ScaleResult> measure_scale(const ScaleOptions& options) {
   const double before = resident_bytes();
-  CountingJournal journal;
+  FileJournal journal;
   InstantReducer reducer;
   EngineConfig config;
   config.run = "scale";
@@ -258,8 +315,12 @@ Result<ScaleResult> measure_scale(const ScaleOptions& options) {
   result.microseconds_per_event = took.count() * 1e6 / static_cast<double>(result.events);
   result.journal_bytes_per_event =
       static_cast<double>(journal.bytes()) / static_cast<double>(crowd.events());
+  result.journal_bytes_per_fact =
+      static_cast<double>(journal.bytes()) / static_cast<double>(result.facts);
   result.resident_bytes = std::max(0.0, resident_bytes() - before);
   result.bytes_per_facility = result.resident_bytes / options.facilities;
+  const Status replayed = measure_replay(config, initial, journal, (*driver)->engine(), result);
+  if (!replayed) return replayed.error();
   return result;
 }
 

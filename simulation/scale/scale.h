@@ -1,5 +1,6 @@
 // How the driver and the engine bear many facilities: time per event and memory, with updates that
-// are names alone. No network, no training, no disk; the journal counts what it is given.
+// are names alone. No network, no training; the journal is a file of which nothing is made durable,
+// and a second server replays it.
 //
 // Not thread-safe. Times are real ones of this machine, so they differ from run to run.
 #pragma once
@@ -26,12 +27,15 @@ struct ScaleResult {
   double seconds = 0;
   double microseconds_per_event = 0;
   double journal_bytes_per_event = 0;
-  double resident_bytes = 0;  // of this process, more than before
+  double journal_bytes_per_fact = 0;
+  double replay_microseconds_per_fact = 0;  // reading, decoding and folding, by a second server
+  double resident_bytes = 0;                // of this process, more than before
   double bytes_per_facility = 0;
 };
 
 // Every facility asks for a plan, registers its job, sends a heartbeat and an update, and leaves;
-// so often as there are rounds. An answer that is not as expected is an error.
+// so often as there are rounds. An answer that is not as expected is an error, and so is a replay
+// that comes to another state.
 [[nodiscard]] Result<ScaleResult> measure_scale(const ScaleOptions& options);
 
 }  // namespace fedqueue::simulation

@@ -6,7 +6,8 @@ namespace fedqueue::simulation {
 namespace {
 
 TEST(Scale, EveryJobOfEveryFacilityIsServed) {
-  for (const char* policy : {"fedavg", "fedqueue"}) {
+  for (const char* policy :
+       {"fedavg", "fedqueue", "fedbuff", "fedasync", "fedcompass", "resident"}) {
     ScaleOptions options;
     options.facilities = 40;
     options.rounds = 3;
@@ -17,6 +18,8 @@ TEST(Scale, EveryJobOfEveryFacilityIsServed) {
     EXPECT_GE(result->events, 40 * 3 * 5) << "five events a job, and reductions";
     EXPECT_GE(result->versions, 1) << policy;
     EXPECT_GT(result->facts, result->events / 2);
+    EXPECT_GT(result->journal_bytes_per_fact, 0);
+    EXPECT_GT(result->replay_microseconds_per_fact, 0);
   }
 }
 
