@@ -14,7 +14,7 @@ namespace {
 constexpr int answers_kept = 2;
 // An agent that was away reports the ends of its jobs, and asks what became of their updates.
 constexpr Duration attempts_known_for = std::chrono::hours(24);
-constexpr std::size_t attempts_always_known = 4;  // of a facility, the newest
+constexpr std::size_t attempts_always_known = 4;  // of a facility, at least
 
 }  // namespace
 
