@@ -2,6 +2,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <dlfcn.h>
 #include <torch/nn.h>
 #include <torch/utils.h>
 
@@ -25,6 +26,16 @@ Error torch_error(const std::string& attempted, const std::exception& exception)
   const bool device = text.find("CUDA") != std::string::npos;
   return {device ? Code::device : Code::internal, attempted + ": LibTorch says: " + text,
           device ? "Check the GPU with nvidia-smi, or train with --device cpu." : ""};
+}
+
+// LibTorch's own loops and, where it multiplies matrices with OpenBLAS, that library's threads too:
+// it does not follow LibTorch's number, and its threads yield in a loop while they wait, which
+// costs several times the work itself where ranks share cores.
+void set_threads(int count) {
+  at::set_num_threads(count);
+  using SetThreads = void (*)(int);
+  if (void* found = ::dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))
+    reinterpret_cast<SetThreads>(found)(count);
 }
 
 template <typename Body>
@@ -149,7 +160,7 @@ Result<std::unique_ptr<Network>> Network::create(const NetworkSpec& spec,
   return guarded("build the model", [&]() -> Result<std::unique_ptr<Network>> {
     auto impl = std::make_unique<Impl>();
     impl->spec = spec;
-    if (options.threads > 0) at::set_num_threads(options.threads);
+    if (options.threads > 0) set_threads(options.threads);
     at::globalContext().setDeterministicAlgorithms(options.deterministic, false);
     if (options.device == "cuda") {
       impl->device =

@@ -14,7 +14,8 @@ double rounded(double value) { return std::round(value * 1e5) / 1e5; }
 json curve_json(const std::vector<CurvePoint>& curve) {
   json result = json::array();
   for (const CurvePoint& point : curve)
-    result.push_back({rounded(point.at_s), rounded(point.accuracy), rounded(point.loss)});
+    result.push_back({rounded(point.at_s), rounded(point.accuracy), rounded(point.loss),
+                      rounded(point.node_seconds)});
   return result;
 }
 
@@ -40,7 +41,7 @@ CellResult from(const json& document) {
                 key.at("choice")};
   document.at("error").get_to(result.error);
   for (const json& point : document.at("curve"))
-    result.curve.push_back({point.at(0), point.at(1), point.at(2)});
+    result.curve.push_back({point.at(0), point.at(1), point.at(2), point.at(3)});
   document.at("final_accuracy").get_to(result.final_accuracy);
   document.at("best_accuracy").get_to(result.best_accuracy);
   document.at("node_seconds_used").get_to(result.node_seconds_used);

@@ -223,8 +223,9 @@ Result<CellResult> run_world(const Setting& setting, const PolicyConfig& policy,
   for (std::int64_t i = 0; i <= points; ++i) {
     const double at_s = static_cast<double>(i) * setting.evaluation_interval_s;
     world.clock().run_until(Instant(from_seconds(at_s)));
-    const Result<CurvePoint> point = scored(evaluator.at(at_s), at_s);
+    Result<CurvePoint> point = scored(evaluator.at(at_s), at_s);
     if (!point) return point.error();
+    point->node_seconds = recorder.node_seconds();
     result.curve.push_back(*point);
     result.best_accuracy = std::max(result.best_accuracy, point->accuracy);
     if (options.progress) options.progress(at_s, *point);

@@ -129,10 +129,16 @@ void Recorder::on_session_sends(const FacilityId& facility, const Session& sessi
     change(facility, attempt, Activity::transferring, now_s());
 }
 
+double Recorder::node_seconds() const {
+  double sum = counts_.node_seconds_used;
+  for (const auto& [key, running] : running_) sum += nodes_ * (now_s() - running.began_s);
+  return sum;
+}
+
 void Recorder::fill(CellResult& result, bool with_spans) {
   CellResult counted = counts_;
+  counted.node_seconds_used = node_seconds();
   for (const auto& [key, running] : running_) {
-    counted.node_seconds_used += nodes_ * (now_s() - running.began_s);
     counted.spans.push_back(
         {facilities_.at(key.first), running.job, running.activity, running.since_s, now_s()});
   }

@@ -35,6 +35,9 @@ class Recorder final : public Witness {
   // How the run ended, if it did.
   [[nodiscard]] const std::string& finished() const { return finished_; }
 
+  // Of our allocations up to now; those that still run as far as they got.
+  [[nodiscard]] double node_seconds() const;
+
   // Everything but the curve, up to now. Allocations that still run are counted as far as they got.
   void fill(CellResult& result, bool with_spans);
 

@@ -25,6 +25,7 @@ json ratio_json(const RatioSummary& ratio) {
   document["p_value"] = ratio.p_value;
   document["p_value_holm"] = ratio.p_holm;
   document["node_hours"] = interval_json(ratio.node_hours);
+  document["node_hours_until_horizon"] = interval_json(ratio.node_hours_horizon);
   document["by_setting"] = ratio.by_setting;
   document["theirs_by_setting"] = ratio.theirs_by_setting;
   return document;
@@ -37,7 +38,8 @@ json targets_json(const std::vector<TargetSummary>& targets) {
                     {"reached", target.reached},
                     {"time_s", target.time_s},
                     {"low_s", target.low_s},
-                    {"high_s", target.high_s}});
+                    {"high_s", target.high_s},
+                    {"node_hours", target.node_hours}});
   }
   return list;
 }
@@ -126,7 +128,8 @@ std::string report_json(const Report& report) {
 
 std::string cells_csv(const Experiment& experiment, const std::map<CellKey, CellResult>& cells) {
   std::ostringstream out;
-  out << "phase,setting,policy,seed,options,target,time_to_target_s,final_accuracy,best_accuracy,"
+  out << "phase,setting,policy,seed,options,target,time_to_target_s,node_hours_to_target,final_"
+         "accuracy,best_accuracy,"
          "node_hours_used,node_hours_wasted,training_hours,steps_run,versions,updates_counted,"
          "updates_late,updates_dropped,jobs,jobs_failed,bytes_up,bytes_down,error\n";
   for (const auto& [key, cell] : cells) {
@@ -138,9 +141,10 @@ std::string cells_csv(const Experiment& experiment, const std::map<CellKey, Cell
       if (c == '"' || c == '\n') c = ' ';
     out << to_text(key.phase) << ',' << key.setting << ',' << key.policy << ',' << key.seed << ','
         << quoted(key.choice) << ',' << setting->target << ','
-        << (reached ? std::to_string(*reached) : "") << ',' << cell.final_accuracy << ','
-        << cell.best_accuracy << ',' << cell.node_seconds_used / 3600 << ','
-        << cell.node_seconds_wasted / 3600 << ',' << cell.training_seconds / 3600 << ','
+        << (reached ? std::to_string(*reached) : "") << ','
+        << (reached ? std::to_string(node_seconds_at(cell.curve, *reached) / 3600) : "") << ','
+        << cell.final_accuracy << ',' << cell.best_accuracy << ',' << cell.node_seconds_used / 3600
+        << ',' << cell.node_seconds_wasted / 3600 << ',' << cell.training_seconds / 3600 << ','
         << cell.steps_run << ',' << cell.versions << ',' << cell.updates_counted << ','
         << cell.updates_late << ',' << cell.updates_dropped << ',' << cell.jobs << ','
         << cell.jobs_failed << ',' << cell.bytes_up << ',' << cell.bytes_down << ','
@@ -152,18 +156,19 @@ std::string cells_csv(const Experiment& experiment, const std::map<CellKey, Cell
 std::string policies_csv(const Report& report) {
   std::ostringstream out;
   out << "phase,setting,policy,role,options,seeds,failed,target,reached,time_s,low_s,high_s,"
-         "final_accuracy,node_hours_used,node_hours_wasted,allocation_share,updates_counted,"
+         "node_hours,final_accuracy,node_hours_used,node_hours_wasted,allocation_share,updates_"
+         "counted,"
          "updates_late,updates_dropped,bytes_up,bytes_down\n";
   for (const PolicySummary& policy : report.policies) {
     for (const TargetSummary& target : policy.targets) {
       out << to_text(policy.phase) << ',' << policy.setting << ',' << policy.policy << ','
           << to_text(policy.role) << ',' << quoted(policy.choice) << ',' << policy.seeds << ','
           << policy.failed << ',' << target.target << ',' << target.reached << ',' << target.time_s
-          << ',' << target.low_s << ',' << target.high_s << ',' << policy.final_accuracy.mean << ','
-          << policy.node_hours_used << ',' << policy.node_hours_wasted << ','
-          << policy.allocation_share << ',' << policy.updates_counted << ',' << policy.updates_late
-          << ',' << policy.updates_dropped << ',' << policy.bytes_up << ',' << policy.bytes_down
-          << '\n';
+          << ',' << target.low_s << ',' << target.high_s << ',' << target.node_hours << ','
+          << policy.final_accuracy.mean << ',' << policy.node_hours_used << ','
+          << policy.node_hours_wasted << ',' << policy.allocation_share << ','
+          << policy.updates_counted << ',' << policy.updates_late << ',' << policy.updates_dropped
+          << ',' << policy.bytes_up << ',' << policy.bytes_down << '\n';
     }
   }
   return out.str();

@@ -88,34 +88,39 @@ std::string targets_text(const PolicySummary& policy) {
 std::string policy_table(const Report& report, Phase phase, const std::string& setting) {
   std::string html =
       "<div class=\"wide\"><table>\n" +
-      row({"policy", "time s", "95 %", "times by target (reached)", "final %", "95 %", "node-hours",
-           "wasted", "training share %", "counted", "late", "dropped", "staleness mean / most",
-           "jobs", "failed", "MB up", "MB down", "options"},
+      row({"policy", "time s", "95 %", "times by target (reached)", "final %", "95 %",
+           "node-hours to target", "to horizon", "wasted", "training share %", "counted", "late",
+           "dropped", "staleness mean / most", "jobs", "failed", "MB up", "MB down", "options"},
           "th");
   for (const PolicySummary& policy : report.policies) {
     if (policy.phase != phase || policy.setting != setting) continue;
     const TargetSummary& target = policy.targets.front();
-    html +=
-        row({policy.policy, number(target.time_s, 1),
-             number(target.low_s, 1) + " – " + number(target.high_s, 1), targets_text(policy),
-             number(100 * policy.final_accuracy.mean, 1),
-             number(100 * policy.final_accuracy.low, 1) + " – " +
-                 number(100 * policy.final_accuracy.high, 1),
-             number(policy.node_hours_used, 3), number(policy.node_hours_wasted, 3),
-             number(100 * policy.allocation_share, 1), number(policy.updates_counted, 1),
-             number(policy.updates_late, 1), number(policy.updates_dropped, 1),
-             staleness_text(policy), number(policy.jobs, 1), number(policy.jobs_failed, 1),
-             number(policy.bytes_up / 1e6, 1), number(policy.bytes_down / 1e6, 1), policy.choice},
-            "td", policy.role == Role::ours ? "ours" : "");
+    html += row({policy.policy, number(target.time_s, 1),
+                 number(target.low_s, 1) + " – " + number(target.high_s, 1), targets_text(policy),
+                 number(100 * policy.final_accuracy.mean, 1),
+                 number(100 * policy.final_accuracy.low, 1) + " – " +
+                     number(100 * policy.final_accuracy.high, 1),
+                 number(target.node_hours, 3), number(policy.node_hours_used, 3),
+                 number(policy.node_hours_wasted, 3), number(100 * policy.allocation_share, 1),
+                 number(policy.updates_counted, 1), number(policy.updates_late, 1),
+                 number(policy.updates_dropped, 1), staleness_text(policy), number(policy.jobs, 1),
+                 number(policy.jobs_failed, 1), number(policy.bytes_up / 1e6, 1),
+                 number(policy.bytes_down / 1e6, 1), policy.choice},
+                "td", policy.role == Role::ours ? "ours" : "");
   }
   return html + "</table></div>\n";
+}
+
+std::string interval_text(const Interval& interval) {
+  return number(interval.estimate, 2) + " (" + number(interval.low, 2) + " – " +
+         number(interval.high, 2) + ")";
 }
 
 std::string ratio_table(const Report& report, Phase phase) {
   std::string html =
       "<div class=\"wide\"><table>\n" +
       row({"ratio of times to the target", "ratio", "95 %", "less %", "pairs", "ours not reached",
-           "theirs not reached", "node-hours ratio", "p (Holm)", "by setting"},
+           "theirs not reached", "node-hours to target", "to horizon", "p (Holm)", "by setting"},
           "th");
   for (const RatioSummary& ratio : report.ratios) {
     if (ratio.phase != phase) continue;
@@ -123,13 +128,13 @@ std::string ratio_table(const Report& report, Phase phase) {
     for (const auto& [setting, value] : ratio.by_setting)
       settings.push_back(setting + " " + number(value, 2) + " (" +
                          ratio.theirs_by_setting.at(setting) + ")");
-    html +=
-        row({ratio.name, number(ratio.time.estimate, 3),
-             number(ratio.time.low, 3) + " – " + number(ratio.time.high, 3),
-             number(100 * (1 - ratio.time.estimate), 0), std::to_string(ratio.time.pairs),
-             std::to_string(ratio.cells_failed), std::to_string(ratio.theirs_unreached),
-             number(ratio.node_hours.estimate, 2), number(ratio.p_holm, 4), join(settings, ", ")},
-            "td");
+    html += row({ratio.name, number(ratio.time.estimate, 3),
+                 number(ratio.time.low, 3) + " – " + number(ratio.time.high, 3),
+                 number(100 * (1 - ratio.time.estimate), 0), std::to_string(ratio.time.pairs),
+                 std::to_string(ratio.cells_failed), std::to_string(ratio.theirs_unreached),
+                 interval_text(ratio.node_hours), number(ratio.node_hours_horizon.estimate, 2),
+                 number(ratio.p_holm, 4), join(settings, ", ")},
+                "td");
   }
   return html + "</table></div>\n";
 }

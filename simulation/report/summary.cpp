@@ -27,6 +27,13 @@ double counted_s(const CellResult* cell, const Setting& setting, double target) 
                   setting.evaluation_interval_s);
 }
 
+// To the target, or to the horizon. Before any allocation has begun: a second of one node, so that
+// ratios stay defined.
+double counted_node_seconds(const CellResult* cell, const Setting& setting, double target) {
+  if (cell == nullptr || cell->curve.empty()) return 1;
+  return std::max(1.0, node_seconds_at(cell->curve, counted_s(cell, setting, target)));
+}
+
 MeanInterval mean_interval(const std::vector<double>& values) {
   if (values.empty()) return {};
   std::vector<std::vector<CurvePoint>> points;
@@ -40,15 +47,18 @@ TargetSummary target_summary(const std::vector<const CellResult*>& cells, const 
   TargetSummary summary;
   summary.target = target;
   std::vector<PairedRatio> times;
+  std::vector<double> node_seconds;
   for (const CellResult* cell : cells) {
     if (reached_s(cell, target)) ++summary.reached;
     times.push_back({0, counted_s(cell, setting, target)});
+    node_seconds.push_back(counted_node_seconds(cell, setting, target));
   }
   if (times.empty()) return summary;
   const Interval interval = bootstrap_ratio(times);
   summary.time_s = interval.estimate;
   summary.low_s = interval.low;
   summary.high_s = interval.high;
+  summary.node_hours = geometric_mean(node_seconds) / kSecondsPerHour;
   return summary;
 }
 
@@ -150,6 +160,7 @@ std::optional<RatioSummary> ratio_of(const Experiment& experiment, const Choices
   summary.theirs_by_setting = opponent.by_setting;
   std::vector<PairedRatio> times;
   std::vector<PairedRatio> hours;
+  std::vector<PairedRatio> hours_horizon;
   for (std::size_t index = 0; index < experiment.settings.size(); ++index) {
     const Setting& setting = experiment.settings[index];
     const std::string& theirs = opponent.by_setting.at(setting.name);
@@ -170,14 +181,17 @@ std::optional<RatioSummary> ratio_of(const Experiment& experiment, const Choices
       times.push_back({index, ratio});
       sum += std::log(ratio);
       ++pairs;
+      hours.push_back({index, counted_node_seconds(left, setting, setting.target) /
+                                  counted_node_seconds(right, setting, setting.target)});
       if (left->node_seconds_used > 0 && right->node_seconds_used > 0)
-        hours.push_back({index, left->node_seconds_used / right->node_seconds_used});
+        hours_horizon.push_back({index, left->node_seconds_used / right->node_seconds_used});
     }
     if (pairs > 0) summary.by_setting[setting.name] = std::exp(sum / pairs);
   }
   if (times.empty()) return std::nullopt;
   summary.time = bootstrap_ratio(times);
-  if (!hours.empty()) summary.node_hours = bootstrap_ratio(hours);
+  summary.node_hours = bootstrap_ratio(hours);
+  if (!hours_horizon.empty()) summary.node_hours_horizon = bootstrap_ratio(hours_horizon);
   summary.p_value = sign_flip_p_value(times);
   return summary;
 }

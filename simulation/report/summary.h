@@ -5,6 +5,7 @@
 //   - A baseline that does not reach the target within the horizon counts the horizon. Ours not
 //     reaching it fails that cell: it counts the horizon too, which is never less than the
 //     baseline's time, and the number of failed cells stands beside the ratio.
+//   - Node-hours to the target are those of our allocations until that time, or until the horizon.
 //   - Ratios are ours / theirs of the same setting and seed; below 1 is faster. They are averaged
 //     as logarithms, with intervals from a bootstrap over settings and seeds within them.
 //   - The best baseline of a setting is the one with the best score on the tuning seeds; at equal
@@ -35,6 +36,7 @@ struct TargetSummary {
   double time_s = 0;  // geometric mean; cells that did not reach it count the horizon
   double low_s = 0;
   double high_s = 0;
+  double node_hours = 0;  // geometric mean, until then
 };
 
 struct PolicySummary {
@@ -69,8 +71,9 @@ struct RatioSummary {
   std::string name;  // "resident_vs_fedqueue_published"
   Phase phase = Phase::tuned;
   Interval time;
-  Interval node_hours;   // used until the horizon, ours / theirs
-  int cells_failed = 0;  // ours did not reach the target
+  Interval node_hours;          // to the target
+  Interval node_hours_horizon;  // until the horizon, whatever was reached
+  int cells_failed = 0;         // ours did not reach the target
   int theirs_unreached = 0;
   double p_value = 1;
   double p_holm = 1;  // corrected for all ratios of the same phase

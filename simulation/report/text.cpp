@@ -50,6 +50,7 @@ Row policy_row(const PolicySummary& policy) {
              "[" + number(target.low_s, 1) + ", " + number(target.high_s, 1) + "]",
              std::to_string(target.reached) + "/" + std::to_string(policy.seeds),
              number(100 * policy.final_accuracy.mean, 1),
+             number(target.node_hours, 3),
              number(policy.node_hours_used, 3),
              number(policy.node_hours_wasted, 3),
              number(100 * policy.allocation_share, 0),
@@ -63,8 +64,8 @@ Row policy_row(const PolicySummary& policy) {
 }
 
 std::string setting_table(const Report& report, Phase phase, const Setting& setting) {
-  std::vector<Row> rows = {{"  policy", "time s", "95 %", "reached", "final %", "node-h", "wasted",
-                            "used %", "counted", "late", "dropped", "MB", "options"}};
+  std::vector<Row> rows = {{"  policy", "time s", "95 %", "reached", "final %", "node-h", "to end",
+                            "wasted", "used %", "counted", "late", "dropped", "MB", "options"}};
   std::vector<Row> others;
   std::string errors;
   for (const PolicySummary& policy : report.policies) {
@@ -86,7 +87,8 @@ Row ratio_row(const RatioSummary& ratio) {
           std::to_string(ratio.time.pairs),
           std::to_string(ratio.cells_failed),
           std::to_string(ratio.theirs_unreached),
-          number(ratio.node_hours.estimate, 2),
+          number(ratio.node_hours.estimate, 2) + " [" + number(ratio.node_hours.low, 2) + ", " +
+              number(ratio.node_hours.high, 2) + "]",
           number(ratio.p_holm, 4)};
 }
 
@@ -101,12 +103,13 @@ std::string report_text(const Report& report) {
     for (const Setting& setting : report.experiment.settings)
       text += setting_table(report, phase, setting);
     std::vector<Row> rows = {{"  ratio of times to the target", "ratio", "95 %", "less %", "pairs",
-                              "failed", "unreached", "node-h", "p (Holm)"}};
+                              "failed", "unreached", "node-h to target", "p (Holm)"}};
     for (const RatioSummary& ratio : report.ratios)
       if (ratio.phase == phase) rows.push_back(ratio_row(ratio));
     if (rows.size() > 1) text += table(rows) + "\n";
   }
   return text +
+         "node-h: of our allocations to the target, to end: until the horizon. "
          "Times are virtual. Runs that do not reach the target count the horizon; 'failed' counts "
          "those of ours,\n'unreached' those of the other. Intervals: bootstrap over settings and "
          "seeds.\n";

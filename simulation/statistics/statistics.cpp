@@ -70,6 +70,13 @@ std::optional<double> time_to_target_s(std::span<const CurvePoint> curve, double
   return std::nullopt;
 }
 
+double node_seconds_at(std::span<const CurvePoint> curve, double at_s) {
+  FEDQUEUE_ASSERT(!curve.empty());
+  for (const CurvePoint& point : curve)
+    if (point.at_s >= at_s) return point.node_seconds;
+  return curve.back().node_seconds;
+}
+
 double geometric_mean(std::span<const double> values) {
   FEDQUEUE_ASSERT(!values.empty());
   double sum = 0;

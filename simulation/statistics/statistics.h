@@ -20,12 +20,17 @@ struct CurvePoint {
   double at_s = 0;  // virtual
   double accuracy = 0;
   double loss = 0;
+  double node_seconds = 0;  // of our allocations, up to then
 };
 
 // The time of the first of `sustained` consecutive points that are all at or above the target; one
 // lucky evaluation does not count. Nothing if that never happens within the curve.
 [[nodiscard]] std::optional<double> time_to_target_s(std::span<const CurvePoint> curve,
                                                      double target, int sustained = 3);
+
+// Node time that was used when a point of the curve was measured: of the first one at or after
+// `at_s`, else of the last. REQUIRES: not empty.
+[[nodiscard]] double node_seconds_at(std::span<const CurvePoint> curve, double at_s);
 
 // exp of the mean logarithm. REQUIRES: not empty, all > 0.
 [[nodiscard]] double geometric_mean(std::span<const double> values);

@@ -1,5 +1,6 @@
 #include "fedclient/trainer/network.h"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -47,6 +48,16 @@ TEST(Network, NamesItsTensorsAsPyTorchDoes) {
   EXPECT_EQ(cnn->manifest().find("bn1.num_batches_tracked")->dtype, tensor::DType::i64);
   EXPECT_TRUE(cnn->manifest().is_buffer("bn1.running_var"));
   EXPECT_FALSE(cnn->manifest().is_buffer("bn1.weight"));
+}
+
+// Else ranks that share a node's cores have as many threads each as the node has cores.
+TEST(Network, TheNumberOfThreadsHoldsForMatrixProductsToo) {
+  void* found = ::dlsym(RTLD_DEFAULT, "openblas_get_num_threads");
+  if (found == nullptr) GTEST_SKIP() << "this LibTorch does not use OpenBLAS";
+  NetworkOptions options;
+  options.threads = 1;
+  ASSERT_TRUE(Network::create({"mlp", 4, 12, 12}, options));
+  EXPECT_EQ(reinterpret_cast<int (*)()>(found)(), 1);
 }
 
 TEST(Network, TheSumOfTheShardsGradientsIsTheGradientOfTheBatch) {
