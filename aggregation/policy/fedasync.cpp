@@ -34,7 +34,7 @@ Aggregation FedAsync::aggregate(const RoundState& round, std::span<const KnownFa
         static_cast<double>(round.version - arrival.base) + static_cast<double>(i);
     const double factor = (*config().staleness_fn)(staleness);
     const double a = *config().alpha * factor * client_factor(arrival.facility, shares, config());
-    const double weight = mixes ? a * later : config().eta_global * a;
+    const double weight = mixes ? a * later : *config().eta_global * a;
     result.updates.push_back(weighted(arrival, round.version, weight, factor));
     later *= 1 - a;
   }

@@ -46,7 +46,7 @@ Aggregation FedBuff::aggregate(const RoundState& round, std::span<const KnownFac
   for (const Arrival& arrival : pool.usable) {
     const double factor =
         (*config().staleness_fn)(static_cast<double>(round.version - arrival.base));
-    const double weight = config().eta_global * factor / static_cast<double>(pool.usable.size());
+    const double weight = *config().eta_global * factor / static_cast<double>(pool.usable.size());
     result.updates.push_back(weighted(arrival, round.version, weight, factor));
   }
   add_server_step(result, shares.count(), config());

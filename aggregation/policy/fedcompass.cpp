@@ -160,7 +160,7 @@ Aggregation FedCompass::aggregate(const RoundState& round, std::span<const Known
     const double a = *config().alpha * factor * client_factor(arrival.facility, shares, config());
     sum += a;
     result.updates.push_back(
-        weighted(arrival, round.version, mixes ? a : config().eta_global * a, factor));
+        weighted(arrival, round.version, mixes ? a : *config().eta_global * a, factor));
   }
   result.rebuild_models = mixes;
   if (mixes) {

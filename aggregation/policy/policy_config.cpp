@@ -79,6 +79,8 @@ std::vector<Check> checks(const PolicyConfig& config) {
       {"wait_factor_beta", config.wait_factor_beta, 0, true, unbounded, not_negative},
       {"share_cap", config.share_cap, 0, false, 1, "above 0 and at most 1 (1 switches it off)"},
       {"eta_global", config.eta_global, 0, false, unbounded, positive},
+      {"average_versions", real(config.average_versions), 1, true, static_cast<double>(average_max),
+       "from 1 to 1000"},
   };
 }
 
@@ -113,7 +115,6 @@ Status check_combinations(const PolicyConfig& config) {
 ServerOptimizer usual_optimizer(PolicyKind policy) {
   switch (policy) {
     case PolicyKind::fedavgm:
-    case PolicyKind::resident:
       return ServerOptimizer::momentum;
     case PolicyKind::fedadam:
       return ServerOptimizer::adam;
@@ -250,7 +251,7 @@ PolicyConfig PolicyConfig::effective() const {
   fill(config.early_submission, resident ? 0.5 : -1.0);
   fill(config.proximal, policy == PolicyKind::fedprox ? 0.01 : 0.0);
   fill(config.control_variates, policy == PolicyKind::scaffold);
-  fill(config.segment_steps_min, std::int64_t{20});
+  fill(config.segment_steps_min, std::int64_t{resident ? 5 : 20});
   fill(config.segment_steps_max, std::int64_t{compass ? 100 : 1000});
   fill(config.alpha, compass ? 0.9 : 0.6);
   fill(config.mixing, Mixing::models);
@@ -258,6 +259,8 @@ PolicyConfig PolicyConfig::effective() const {
   fill(config.outer, usual_optimizer(policy));
   fill(config.outer_momentum, usual_momentum(policy, *config.outer));
   fill(config.outer_lr, usual_learning_rate(policy, *config.outer, *config.outer_momentum));
+  fill(config.eta_global, resident ? 2.0 : 1.0);
+  fill(config.average_versions, std::int64_t{resident ? 16 : 1});
   return config;
 }
 

@@ -46,6 +46,8 @@ enum class Mixing { models, deltas };
 // A further factor of each arrival: 1, 1/K, or the facility's share of all samples.
 enum class ClientShare { one, equal, samples };
 
+inline constexpr std::int64_t average_max = 1000;  // versions in one mean
+
 struct PolicyConfig {
   PolicyKind policy = PolicyKind::fedqueue;
   Semantics semantics = Semantics::corrected;  // matters to fedqueue alone
@@ -89,7 +91,7 @@ struct PolicyConfig {
 
   // Segments of a resident job, and of fedcompass.
   std::int64_t segment_steps = 40;                // while the cost of a sync is unknown
-  std::optional<std::int64_t> segment_steps_min;  // 20
+  std::optional<std::int64_t> segment_steps_min;  // resident: 5; otherwise 20
   std::optional<std::int64_t> segment_steps_max;  // fedcompass: 100; resident: 1000
   double sync_share_max = 0.1;                    // of a segment's time, for a sync
   double speed_momentum = 0.9;                    // fedcompass: weight of the newest pace
@@ -103,7 +105,7 @@ struct PolicyConfig {
   std::optional<std::int64_t> buffer_size;
 
   // The server's step (server_step.h). The named policies set the optimiser they are named after;
-  // absent elsewhere: none, and momentum under resident.
+  // absent elsewhere: none.
   std::optional<ServerOptimizer> outer;
   // Absent: 1 without an optimiser and for fedavgm, 0.1 for adam, yogi and adagrad; otherwise what
   // makes the sum of all steps that one delta causes equal to that delta: 1 − m, for heloco
@@ -128,7 +130,13 @@ struct PolicyConfig {
   WaitFactor wait_factor = WaitFactor::none;
   double wait_factor_beta = 0.5;
   std::optional<double> share_cap;  // published: off (1); otherwise share_cap_default
-  double eta_global = 1;            // η_g, the server's step on the weighted sum
+  // η_g, the server's step on the weighted sum. Absent: 1; resident: 2, since a short segment moves
+  // a model less far than its gradients would bear.
+  std::optional<double> eta_global;
+
+  // Newest versions whose mean is exported and judged (LAWA). Absent: 1; resident: 16, since each
+  // of its versions leans to the facility that came last. Training never sees the mean.
+  std::optional<std::int64_t> average_versions;
 
   [[nodiscard]] bool is_published() const {
     return policy == PolicyKind::fedqueue && semantics == Semantics::published;

@@ -45,13 +45,13 @@ Aggregation Resident::aggregate(const RoundState& round, std::span<const KnownFa
                                                                 own.windows_since_counted)
                                      : 1;
     // Never further than to the facility's own model.
-    weights.push_back(std::min(1.0, participation_weight(shares.find(arrival.facility)->share,
+    weights.push_back(std::min(
+        1.0, *config().eta_global * participation_weight(shares.find(arrival.facility)->share,
                                                          factor, participation, config().m_min)));
     result.updates.push_back(weighted(arrival, round.version, 0, factor));
   }
   limit_sum(weights, config().a_max);
-  for (std::size_t i = 0; i < weights.size(); ++i)
-    result.updates[i].weight = config().eta_global * weights[i];
+  for (std::size_t i = 0; i < weights.size(); ++i) result.updates[i].weight = weights[i];
   add_server_step(result, shares.count(), config());
   return result;
 }

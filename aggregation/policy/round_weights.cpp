@@ -85,7 +85,7 @@ Aggregation weigh(const RoundSelection& selection, Version version,
   }
   // η_g belongs to rules that add deltas; the reference averages whole models, whose weights sum
   // to 1.
-  const double step = config.is_published() ? 1 : config.eta_global;
+  const double step = config.is_published() ? 1 : *config.eta_global;
   for (std::size_t i = 0; i < used.size(); ++i) result.updates[i].weight = step * weights[i];
   add_server_step(result, shares.count(), config);
   return result;

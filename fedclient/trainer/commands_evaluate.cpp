@@ -1,11 +1,15 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 
+#include "aggregation/reduce/average.h"
 #include "core/base/text.h"
 #include "fedclient/collective/launch.h"
 #include "fedclient/link/link.h"
@@ -17,12 +21,85 @@
 namespace fedqueue {
 namespace {
 
-// Models are fetched here and removed after they were judged.
+// The newest models that were fetched, as files of this process; they go with it.
+class FetchedModels {
+ public:
+  FetchedModels() = default;
+  FetchedModels(const FetchedModels&) = delete;
+  FetchedModels& operator=(const FetchedModels&) = delete;
+  ~FetchedModels() {
+    keep_from(std::numeric_limits<Version>::max());
+    remove(mean());
+  }
+
+  void set_folder(const std::filesystem::path& folder) { folder_ = folder; }
+
+  // Of these versions the ones that are still published, oldest first. That of `last` must be.
+  Result<std::vector<std::filesystem::path>> fetch(Link& link, Version first, Version last) {
+    keep_from(first);
+    for (Version version = first; version <= last; ++version) {
+      if (files_.count(version) != 0) continue;
+      const std::filesystem::path file = path(std::to_string(version));
+      const Result<DownloadedModel> model = link.download_model(version, file);
+      if (!model && (version == last || model.error().code != Code::not_found))
+        return model.error();
+      if (model) files_[version] = file;
+    }
+    std::vector<std::filesystem::path> found;
+    for (const auto& [version, file] : files_)
+      if (version <= last) found.push_back(file);
+    return found;
+  }
+
+  [[nodiscard]] std::filesystem::path mean() const { return path("mean"); }
+
+ private:
+  [[nodiscard]] std::filesystem::path path(const std::string& what) const {
+    return folder_ / ("evaluate-" + std::to_string(::getpid()) + "-" + what + ".safetensors");
+  }
+  static void remove(const std::filesystem::path& file) {
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+  }
+  void keep_from(Version first) {
+    while (!files_.empty() && files_.begin()->first < first) {
+      remove(files_.begin()->second);
+      files_.erase(files_.begin());
+    }
+  }
+
+  std::filesystem::path folder_;
+  std::map<Version, std::filesystem::path> files_;
+};
+
+struct RunState {
+  Version latest = 0;
+  bool finished = false;
+  std::int64_t average = 1;  // of the run's policy
+};
+
+Result<RunState> ask_state(Link& link) {
+  Result<std::string> text = link.status_json();
+  if (!text) return text.error();
+  const auto document = nlohmann::json::parse(*text, nullptr, false);
+  if (!document.is_object() || !document.contains("version") ||
+      !document["version"].is_number_integer() || !document.contains("state") ||
+      !document["state"].is_string()) {
+    return Error{Code::network, "read the run's state: the server's answer has no version or state",
+                 "Client and server may be of different releases."};
+  }
+  RunState state{document["version"].get<Version>(), document["state"] == "finished", 1};
+  if (const auto found = document.find("average");
+      found != document.end() && found->is_number_integer())
+    state.average = std::max<std::int64_t>(1, found->get<std::int64_t>());
+  return state;
+}
+
 struct Judge {
   const Settings& settings;
   Dataset held_out;
   std::unique_ptr<Link> link;
-  std::filesystem::path file;
+  FetchedModels fetched;
 
   Result<EvaluationResult> judge(const std::filesystem::path& model) const {
     return evaluate(model, held_out, settings.text("device"),
@@ -44,37 +121,28 @@ struct Judge {
     }
   }
 
-  // Fetches, judges, reports.
-  Status version(std::optional<Version> wanted) {
-    Result<DownloadedModel> model = link->download_model(wanted, file);
-    if (!model) return model.error();
-    Result<EvaluationResult> result = judge(file);
-    std::error_code ignored;
-    std::filesystem::remove(file, ignored);
+  // Fetches, judges, reports: the version, or the mean of it and those before it.
+  Status version(Version version, std::int64_t run_average) {
+    const std::int64_t average =
+        settings.has("average") ? settings.integer("average") : run_average;
+    const Version first = std::max<Version>(0, version - average + 1);
+    const auto models = fetched.fetch(*link, first, version);
+    if (!models) return models.error();
+    if (models->size() > 1) {
+      const Result<ReduceResult> mean = average_models(*models, {}, fetched.mean());
+      if (!mean)
+        return within("average " + std::to_string(models->size()) + " versions", mean.error());
+    }
+    Result<EvaluationResult> result = judge(models->size() > 1 ? fetched.mean() : models->back());
     if (!result) return result.error();
-    print("version " + std::to_string(model->version), model->version, *result);
+    const std::string name = "version " + std::to_string(version);
+    print(models->size() > 1 ? name + " (mean of the newest " + std::to_string(models->size()) + ")"
+                             : name,
+          version, *result);
     if (!settings.flag("report")) return {};
-    return link->evaluated({model->version, result->accuracy, result->loss, result->samples});
+    return link->evaluated({version, result->accuracy, result->loss, result->samples});
   }
 };
-
-struct RunState {
-  Version latest = 0;
-  bool finished = false;
-};
-
-Result<RunState> ask_state(Link& link) {
-  Result<std::string> text = link.status_json();
-  if (!text) return text.error();
-  const auto document = nlohmann::json::parse(*text, nullptr, false);
-  if (!document.is_object() || !document.contains("version") ||
-      !document["version"].is_number_integer() || !document.contains("state") ||
-      !document["state"].is_string()) {
-    return Error{Code::network, "read the run's state: the server's answer has no version or state",
-                 "Client and server may be of different releases."};
-  }
-  return RunState{document["version"].get<Version>(), document["state"] == "finished"};
-}
 
 // True if the time passed; false if a signal came before.
 bool pause_for(double seconds) {
@@ -104,7 +172,7 @@ Result<int> follow(Judge& judge) {
     if (state) {
       if (next < 0) next = state->latest;
       while (done && next <= state->latest) {
-        done = judge.version(next);
+        done = judge.version(next, state->average);
         // A version that was deleted meanwhile is not worth stopping for.
         if (done || done.error().code == Code::not_found) {
           done = {};
@@ -134,6 +202,7 @@ Result<int> evaluate_verb(const Settings& settings) {
   Result<Dataset> held_out = load_dataset(settings.path("dataset"), Split::held_out);
   if (!held_out) return held_out.error();
   Judge judge{settings, std::move(*held_out), nullptr, {}};
+  judge.fetched.set_folder(settings.path("work_directory"));
   if (settings.has("model_file")) {
     Result<EvaluationResult> result = judge.judge(settings.path("model_file"));
     if (!result) return result.error();
@@ -157,13 +226,14 @@ Result<int> evaluate_verb(const Settings& settings) {
   Result<std::unique_ptr<Link>> link = Link::create(connection->link);
   if (!link) return link.error();
   judge.link = std::move(*link);
-  judge.file =
-      settings.path("work_directory") / ("evaluate-" + std::to_string(::getpid()) + ".safetensors");
   if (settings.flag("follow")) {
     watch_stop_signals();
     return follow(judge);
   }
-  if (Status done = judge.version(wanted); !done) return done.error();
+  const Result<RunState> state = ask_state(*judge.link);
+  if (!state) return state.error();
+  if (Status done = judge.version(wanted.value_or(state->latest), state->average); !done)
+    return done.error();
   return 0;
 }
 
@@ -175,7 +245,11 @@ std::vector<Command> evaluate_commands() {
   evaluation.summary = "Judge a version of the run's model on held-out data";
   evaluation.details =
       "The held-out split is never trained on. The result is reported to the server, which keeps "
-      "it with the version. With --follow every version is judged as it is published, until the "
+      "it with the version. Under a policy whose option average_versions says so (resident: 16) it "
+      "is "
+      "that "
+      "of the mean of the version and those before it, as `fedserver export` writes it. With "
+      "--follow every version is judged as it is published, until the "
       "run is over.";
   evaluation.examples = {"fedclient evaluate --kit kits/site-a --follow",
                          "fedclient evaluate --model-file initial.safetensors"};
@@ -185,6 +259,13 @@ std::vector<Command> evaluate_commands() {
                                  .built_in = "latest",
                                  .help = "Which version to judge.",
                                  .value_name = "N|latest",
+                                 .in_files = false},
+                                {.name = "average",
+                                 .kind = Kind::integer,
+                                 .help = "Judge the mean of so many versions; as the run's policy "
+                                         "has it if left out.",
+                                 .minimum = 1,
+                                 .maximum = 1000,
                                  .in_files = false},
                                 {.name = "follow",
                                  .kind = Kind::flag,

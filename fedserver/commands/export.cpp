@@ -16,8 +16,6 @@
 namespace fedqueue {
 namespace {
 
-constexpr std::int64_t average_max = 1000;
-
 Status check_digest(const std::filesystem::path& path, const ModelRecord& model) {
   Result<FileDescriptor> source = open_file(path, O_RDONLY);
   if (!source) return source.error();
@@ -126,6 +124,16 @@ void print(const Settings& settings, const Exported& model, const std::filesyste
             << ")\n";
 }
 
+// As asked for, or as the run's policy has it: then as many of them as are still there.
+std::int64_t averaged_versions(const Settings& settings, const Engine& engine, Version version) {
+  if (settings.has("average")) return settings.integer("average");
+  const std::int64_t wished = *engine.config().policy.effective().average_versions;
+  const auto& models = engine.state().models;
+  std::int64_t there = 1;
+  while (there < wished && models.count(version - there) != 0) ++there;
+  return there;
+}
+
 Result<int> run_export(const Settings& settings) {
   const RunDirectory directory = run_directory(settings);
   const Result<RunFromJournal> run = replay_run(directory, settings);
@@ -133,7 +141,7 @@ Result<int> run_export(const Settings& settings) {
   const RunState& state = run->engine->state();
   const Version version = settings.has("version") ? settings.integer("version") : state.latest;
   const Result<std::vector<ModelRecord>> models =
-      kept_models(state, version, settings.integer("average"));
+      kept_models(state, version, averaged_versions(settings, *run->engine, version));
   if (!models) return models.error();
   const std::filesystem::path to =
       settings.has("output") ? settings.path("output") : std::filesystem::path(models->back().file);
@@ -153,8 +161,12 @@ Command export_command() {
                       "fedserver export runs/mnist --version 7 -o round7.safetensors",
                       "fedserver export runs/mnist --average 5 -o mean.safetensors"};
   command.details =
-      "With --average the mean of the newest versions is written (LAWA), which often judges better "
-      "than the last of them; training is not touched. Control variates are left out.";
+      "With --average, and under a policy whose option average_versions says so (resident: 16), "
+      "the mean "
+      "of "
+      "the newest versions is written (LAWA), which often judges better than the last of them; "
+      "training is not touched. --average 1 writes the version itself. Control variates are left "
+      "out.";
   command.options = all_of({hidden_run_options(),
                             {{.name = "output",
                               .kind = Kind::path,
@@ -168,8 +180,8 @@ Command export_command() {
                               .in_files = false},
                              {.name = "average",
                               .kind = Kind::integer,
-                              .built_in = "1",
-                              .help = "The mean of so many versions up to it, all of them kept.",
+                              .help = "The mean of so many versions up to it, all of them kept; as "
+                                      "the run's policy has it if left out.",
                               .minimum = 1,
                               .maximum = average_max,
                               .in_files = false}}});

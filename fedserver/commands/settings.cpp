@@ -63,7 +63,7 @@ RunDirectory run_directory(const Settings& settings) {
 
 std::vector<OptionSpec> policy_options() {
   return {
-      text("policy", "fedqueue", "The aggregation policy (docs/policies.md).", policy_names()),
+      text("policy", "resident", "The aggregation policy (docs/policies.md).", policy_names()),
       text("semantics", "corrected",
            "FedQueue as published, or with the corrections of docs/policies.md.",
            {"published", "corrected"}),
@@ -97,7 +97,7 @@ std::vector<OptionSpec> policy_options() {
              "Momentum of the clients' optimiser, for weights = nova."),
       flag("control_variates", "Correct the clients' drift with control variates (scaffold: on)."),
       count("segment_steps", "40", 1, "Local steps of a resident segment before costs are known."),
-      count("segment_steps_min", "", 1, "Fewest steps of a segment (resident, fedcompass: 20)."),
+      count("segment_steps_min", "", 1, "Fewest steps of a segment (resident: 5, fedcompass: 20)."),
       count("segment_steps_max", "", 1, "Most steps (resident: 1000, fedcompass: 100)."),
       number("sync_share_max", "0.1", 0, 1, "Share of a resident segment's time for its exchange."),
       number("speed_momentum", "0.9", 0, 1, "Weight of the newest pace (fedcompass)."),
@@ -125,7 +125,9 @@ std::vector<OptionSpec> policy_options() {
       text("wait_factor", "none", "A further factor by queue wait.", {"none", "harmonic"}),
       number("wait_factor_beta", "0.5", 0, any, "Strength of that factor."),
       number("share_cap", "", 0, 1, "The most that one facility weighs; 1: no cap."),
-      number("eta_global", "1", 0, any, "The server's step on the weighted sum."),
+      number("eta_global", "", 0, any, "The server's step on the weighted sum (resident: 2)."),
+      count("average_versions", "", 1,
+            "Versions whose mean is exported and judged (resident: 16)."),
   };
 }
 
@@ -202,6 +204,14 @@ Result<EngineConfig> engine_config(const Settings& settings) {
   config.job_time_limit_s = settings.real("job_time_limit_s");
   config.empty_timers_max = static_cast<int>(settings.integer("empty_timers_max"));
   config.models_kept = settings.integer("models_kept");
+  const std::int64_t averaged = *config.policy.effective().average_versions;
+  if (config.models_kept != 0 && config.models_kept < averaged) {
+    return Error{Code::usage,
+                 "models_kept (" + std::to_string(config.models_kept) +
+                     ") is less than the versions that are averaged (" + std::to_string(averaged) +
+                     ")",
+                 "Keep as many at least, or set a smaller average_versions."};
+  }
   if (config.heartbeat_s <= 0 || config.lease_s < 2 * config.heartbeat_s) {
     return Error{Code::usage,
                  "lease_s (" + std::to_string(config.lease_s) +

@@ -184,11 +184,12 @@ void Checker::check_weights(const ReduceStarted& fact) {
   }
   // Its weights undo that facilities run different numbers of steps.
   if (policy_.weights == WeightRule::nova) return;
-  const double limit = std::max(1.0, policy_.a_max) * policy_.eta_global;
+  const double eta_global = *policy_.effective().eta_global;
+  const double limit = std::max(1.0, policy_.a_max) * eta_global;
   must_be(sum <= limit + sum_tolerance, "at most " + std::to_string(limit));
   const bool averages =
       policy_.policy == PolicyKind::fedavg && policy_.weights != WeightRule::participation;
-  if (averages) must_be(std::abs(sum - policy_.eta_global) < sum_tolerance, "an average's make 1");
+  if (averages) must_be(std::abs(sum - eta_global) < sum_tolerance, "an average's make 1");
 }
 
 void Checker::fold(const Published& fact) {

@@ -192,6 +192,22 @@ Result<Reduced> TensorAlgebra::reduce(const ReduceStarted& plan, const Bytes& cu
   return result;
 }
 
+Bytes TensorAlgebra::mean_of(const std::deque<Bytes>& models) const {
+  FEDQUEUE_ASSERT(!models.empty());
+  Bytes mean = models.back();
+  const double share = 1.0 / static_cast<double>(models.size());
+  for (const FloatRange& range : floats_) {
+    std::vector<double> sum(range.count, 0);
+    for (const Bytes& model : models) {
+      const auto values = floats_at(model, range.begin, range.count);
+      for (std::size_t i = 0; i < range.count; ++i) sum[i] += values[i];
+    }
+    const auto target = floats_at(mean, range.begin, range.count);
+    for (std::size_t i = 0; i < range.count; ++i) target[i] = static_cast<float>(share * sum[i]);
+  }
+  return mean;
+}
+
 Result<double> TensorAlgebra::screen(const Bytes& update, const Bytes& model, double norm_max) {
   if (update.size() != model.size()) {
     return Error{Code::model_mismatch,

@@ -12,6 +12,7 @@
 // Not thread-safe.
 #pragma once
 
+#include <deque>
 #include <vector>
 
 #include "core/tensor/manifest.h"
@@ -27,6 +28,10 @@ class TensorAlgebra final : public ModelAlgebra {
                          const std::vector<SharedBytes>& updates,
                          const std::vector<SharedBytes>& bases, const Bytes* state) override;
   Result<double> screen(const Bytes& update, const Bytes& model, double norm_max) override;
+
+  // The plain mean of models, as aggregation/reduce/average.h makes it of files; what is no float
+  // is the newest one's. REQUIRES: not empty.
+  [[nodiscard]] Bytes mean_of(const std::deque<Bytes>& models) const;
 
  private:
   struct FloatRange {  // of the model's bytes, in floats

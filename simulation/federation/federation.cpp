@@ -135,11 +135,14 @@ ServerSetup server_setup(const Setting& setting, const PolicyConfig& policy, Lea
 
 class Evaluator {
  public:
-  Evaluator(Learner& learner, Recorder& recorder) : learner_(learner), recorder_(recorder) {}
+  Evaluator(Learner& learner, Recorder& recorder, TensorAlgebra& algebra)
+      : learner_(learner), recorder_(recorder), algebra_(algebra) {}
 
   Result<CurvePoint> at(double at_s) {
     if (evaluated_ != recorder_.version()) {
-      const Result<Grade> grade = learner_.evaluate(recorder_.model());
+      const std::deque<Bytes>& models = recorder_.models();
+      const Result<Grade> grade =
+          learner_.evaluate(models.size() == 1 ? models.back() : algebra_.mean_of(models));
       if (!grade) return grade.error();
       grade_ = *grade;
       evaluated_ = recorder_.version();
@@ -150,6 +153,7 @@ class Evaluator {
  private:
   Learner& learner_;
   Recorder& recorder_;
+  TensorAlgebra& algebra_;
   Version evaluated_ = -1;
   Grade grade_;
 };
@@ -202,7 +206,8 @@ namespace {
 Result<CellResult> run_world(const Setting& setting, const PolicyConfig& policy, const CellKey& key,
                              Learner& learner, const Logs& logs, const FederationOptions& options) {
   const std::map<FacilityId, int> numbers = facility_numbers(setting.facilities);
-  Recorder recorder(numbers, setting.job_nodes, learner.initial());
+  Recorder recorder(numbers, setting.job_nodes, learner.initial(),
+                    static_cast<std::size_t>(*policy.effective().average_versions));
   TimedTrainer trainer(setting, key.seed, learner, recorder, numbers);
   TensorAlgebra algebra(learner.manifest());
   std::vector<std::unique_ptr<BatchQueue>> queues;
@@ -218,7 +223,7 @@ Result<CellResult> run_world(const Setting& setting, const PolicyConfig& policy,
 
   CellResult result;
   result.key = key;
-  Evaluator evaluator(learner, recorder);
+  Evaluator evaluator(learner, recorder, algebra);
   const auto points = static_cast<std::int64_t>(setting.horizon_s / setting.evaluation_interval_s);
   for (std::int64_t i = 0; i <= points; ++i) {
     const double at_s = static_cast<double>(i) * setting.evaluation_interval_s;

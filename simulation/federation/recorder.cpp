@@ -17,10 +17,12 @@ std::string job_of(const AttemptId& attempt) {
 
 }  // namespace
 
-Recorder::Recorder(std::map<FacilityId, int> facilities, std::int64_t nodes_per_job, Bytes initial)
+Recorder::Recorder(std::map<FacilityId, int> facilities, std::int64_t nodes_per_job, Bytes initial,
+                   std::size_t models_kept)
     : facilities_(std::move(facilities)),
       nodes_(static_cast<double>(nodes_per_job)),
-      model_(std::move(initial)) {}
+      models_{std::move(initial)},
+      models_kept_(models_kept) {}
 
 double Recorder::now_s() const { return to_seconds(clock_->now().time_since_epoch()); }
 
@@ -56,7 +58,8 @@ void Recorder::on_fact(const JournalRow&, const Fact& fact, const Engine&) {
     counts_.updates_dropped += static_cast<std::int64_t>(dropped->ids.size());
   if (const auto* published = std::get_if<Published>(&fact)) {
     version_ = published->model.version;
-    model_ = std::move(next_model_);
+    models_.push_back(std::move(next_model_));
+    if (models_.size() > models_kept_) models_.pop_front();
     next_model_.clear();
     ++counts_.versions;
   }
@@ -124,7 +127,8 @@ void Recorder::on_process_ended(const FacilityId& facility, const AttemptId& att
 void Recorder::on_session_sends(const FacilityId& facility, const Session& session,
                                 Request::Kind kind) {
   const AttemptId& attempt = session.settings().registration.attempt;
-  if (kind == Request::Kind::model) counts_.bytes_down += static_cast<std::int64_t>(model_.size());
+  if (kind == Request::Kind::model)
+    counts_.bytes_down += static_cast<std::int64_t>(models_.back().size());
   if (kind == Request::Kind::enrol || kind == Request::Kind::model || kind == Request::Kind::put)
     change(facility, attempt, Activity::transferring, now_s());
 }

@@ -6,6 +6,7 @@
 // Not thread-safe; one recorder watches one world.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <string>
@@ -21,7 +22,9 @@ namespace fedqueue::simulation {
 
 class Recorder final : public Witness {
  public:
-  Recorder(std::map<FacilityId, int> facilities, std::int64_t nodes_per_job, Bytes initial);
+  // The newest `models_kept` published models can be asked for.
+  Recorder(std::map<FacilityId, int> facilities, std::int64_t nodes_per_job, Bytes initial,
+           std::size_t models_kept = 1);
 
   // Before the world starts. The clock outlives the recorder's use.
   void watch(Clock& clock) { clock_ = &clock; }
@@ -29,8 +32,8 @@ class Recorder final : public Witness {
   // A segment was trained; called by the trainer.
   void trained(const LocalTask& task);
 
-  // The newest published model.
-  [[nodiscard]] const Bytes& model() const { return model_; }
+  // The newest published models, oldest first; at least one.
+  [[nodiscard]] const std::deque<Bytes>& models() const { return models_; }
   [[nodiscard]] Version version() const { return version_; }
   // How the run ended, if it did.
   [[nodiscard]] const std::string& finished() const { return finished_; }
@@ -74,7 +77,8 @@ class Recorder final : public Witness {
   Clock* clock_ = nullptr;
   std::map<FacilityId, int> facilities_;
   double nodes_;
-  Bytes model_;
+  std::deque<Bytes> models_;
+  std::size_t models_kept_;
   Bytes next_model_;
   Version version_ = 0;
   std::string finished_;

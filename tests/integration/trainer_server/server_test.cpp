@@ -107,6 +107,36 @@ TEST_F(ServerTest, TwoFacilitiesTrainARunToItsEndAndEachVersionIsJudged) {
   EXPECT_EQ(run("late", connected("train", "site-b")), 0) << log_;
 }
 
+// What is judged is what a user takes away.
+TEST_F(ServerTest, ThePolicysMeanOfVersionsIsJudgedAndExported) {
+  ASSERT_NO_FATAL_FAILURE(
+      start_server("--policy fedavg --local_steps 20 --lr_base 0.05 --rounds 3 --quorum 2 "
+                   "--segments_per_job 10 --t_sync_s 60 --average_versions 3"));
+  std::filesystem::create_directories(directory_ / "work-judge");
+  Process judge(directory_, "judge",
+                kTrainer +
+                    " evaluate --follow --poll 0.2 --format json --kit site-a --run stripes" +
+                    " --server " + endpoint() + " --dataset data --work_directory work-judge");
+  Process first(directory_, "first", connected("train", "site-a"));
+  Process second(directory_, "second", connected("train", "site-b"));
+  EXPECT_EQ(first.wait(), 0) << first.output() << server_->output();
+  EXPECT_EQ(second.wait(), 0) << second.output() << server_->output();
+  EXPECT_EQ(judge.wait(), 0) << judge.output();
+  EXPECT_TRUE(std::filesystem::is_empty(directory_ / "work-judge")) << "fetched models stay";
+  const auto loss_in = [](const std::string& text) {
+    const std::size_t at = text.rfind("\"loss\":");
+    return at == std::string::npos ? std::string() : text.substr(at, text.find(',', at) - at);
+  };
+  ASSERT_EQ(run("mean", kServer + " export run -o mean.safetensors"), 0) << log_;
+  EXPECT_THAT(log_, HasSubstr("mean of versions 1 to 3"));
+  ASSERT_EQ(run("newest", kServer + " export run --average 1 -o newest.safetensors"), 0) << log_;
+  const std::string offline = kTrainer + " evaluate --format json --dataset data --model-file ";
+  ASSERT_EQ(run("judge-mean", offline + "mean.safetensors"), 0) << log_;
+  EXPECT_EQ(loss_in(log_), loss_in(judge.output())) << judge.output();
+  ASSERT_EQ(run("judge-newest", offline + "newest.safetensors"), 0) << log_;
+  EXPECT_NE(loss_in(log_), loss_in(judge.output()));
+}
+
 TEST_F(ServerTest, WhatAKilledJobTrainedIsSentByItsNextLaunch) {
   ASSERT_NO_FATAL_FAILURE(
       start_server("--policy fedavg --local_steps 100000000 --lr_base 0.001 --quorum 2"));

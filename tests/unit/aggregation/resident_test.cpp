@@ -72,13 +72,34 @@ TEST(Resident, WeighsADeltaByShareStalenessAndParticipation) {
   facilities[1].participation = 0.5;
   const Aggregation aggregation =
       policy->aggregate(at_version(8, 4, {arrival("a", 8, 8), arrival("b", 4, 8)}), facilities);
-  // τ/K = 0 and 1; s = 1/(1 + 0.5·τ/K).
-  EXPECT_NEAR(aggregation.updates[0].weight, 0.25, 1e-12);
-  EXPECT_NEAR(aggregation.updates[1].weight, 0.25 * (1 / 1.5) / 0.5, 1e-12);
+  // The step of 2, τ/K = 0 and 1; s = 1/(1 + 0.5·τ/K).
+  EXPECT_NEAR(aggregation.updates[0].weight, 2 * 0.25, 1e-12);
+  EXPECT_NEAR(aggregation.updates[1].weight, 2 * 0.25 * (1 / 1.5) / 0.5, 1e-12);
   EXPECT_FALSE(aggregation.rebuild_models);
+  EXPECT_EQ(aggregation.step.optimizer, ServerOptimizer::none);
+}
+
+TEST(Resident, TakesAnOuterMomentumWhenAsked) {
+  PolicyConfig config = resident();
+  config.outer = ServerOptimizer::momentum;
+  config.eta_global = 1;
+  const auto policy = make_policy(config);
+  const std::vector<KnownFacility> facilities{known("a"), known("b"), known("c"), known("d")};
+  const Aggregation aggregation =
+      policy->aggregate(at_version(0, 4, {arrival("a", 0, 0)}), facilities);
+  EXPECT_NEAR(aggregation.updates[0].weight, 0.25, 1e-12);
   EXPECT_EQ(aggregation.step.optimizer, ServerOptimizer::momentum);
   EXPECT_DOUBLE_EQ(aggregation.step.momentum, 0.5);
   EXPECT_DOUBLE_EQ(aggregation.step.learning_rate, 0.5);
+}
+
+TEST(Resident, OneFacilityAloneIsNotStretched) {
+  const auto policy = make_policy(resident());
+  EXPECT_NEAR(policy->aggregate(at_version(0, 1, {arrival("a", 0, 0)}), std::vector{known("a")})
+                  .updates[0]
+                  .weight,
+              1, 1e-12)
+      << "twice its own step would overshoot what it has learnt";
 }
 
 TEST(Resident, NeverGoesFurtherThanAFacilitysOwnModel) {
