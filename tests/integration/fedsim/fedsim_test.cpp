@@ -146,9 +146,10 @@ TEST_F(Fedsim, MistakesAreNamedBeforeAnythingIsComputed) {
 }
 
 TEST_F(Fedsim, ScaleMeasuresTheEngine) {
-  const std::string command = std::string(FEDSIM_PROGRAM) +
-                              " scale --facilities 20,40 --rounds 2 --format json > " +
-                              (folder_ / "stdout").string();
+  const std::string command =
+      std::string(FEDSIM_PROGRAM) +
+      " scale --policy fedavg,resident --facilities 20,40 --rounds 2 --format json > " +
+      (folder_ / "stdout").string();
   ASSERT_EQ(std::system(command.c_str()), 0);
   const json result = json::parse(content("stdout"));
   ASSERT_EQ(result.size(), 4u) << "two policies, two sizes";
