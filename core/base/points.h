@@ -50,6 +50,7 @@ namespace fedqueue::points {
   /* driver */                                                                               \
   X(driver_replayed, "a restarted server replayed its journal")                              \
   X(driver_owed_reduction, "a restarted server owed a reduction")                            \
+  X(driver_busy, "an event found the queue full")                                            \
   /* blobs */                                                                                \
   X(upload_resumed, "an upload went on where it was cut")                                    \
   X(upload_overlapped, "an upload repeated bytes that were there")                           \
@@ -100,10 +101,17 @@ namespace fedqueue::points {
   X(fact_not_journalled, "engine: a job's lost place is not written to the journal")           \
   X(model_pruned_too_early, "engine: a version is removed that a segment starts from")         \
   X(reduction_forgotten, "engine: a restarted server does not go on with a reduction")         \
+  X(outdated_kept, "engine: what is too old for any round keeps its facility waiting")         \
+  X(consumed_file_kept, "engine: the file of an update that has counted stays")                \
+  X(models_kept_for_ever, "engine: old versions are never removed")                            \
+  X(answers_kept_for_ever, "engine: answers that nobody can ask for are never forgotten")      \
+  X(controls_by_participants, "engine: control variates are averaged over a round's updates")  \
+  X(queue_without_bound, "driver: events are queued without a bound")                          \
   X(reply_before_commit, "driver: replies leave before the facts are durable")                 \
   X(update_not_synced, "blobs: an update is acknowledged before it is durable")                \
   X(name_not_synced, "blobs: an update's name is acknowledged before it is durable")           \
   X(offset_of_unsynced, "blobs: bytes that are not durable are reported as such")              \
+  X(room_promised_for_ever, "blobs: an upload that was cut keeps the room it was promised")    \
   X(digest_not_checked, "blobs: the checksum of an upload is not compared")                    \
   X(upload_from_wrong_offset, "protocol: an upload goes on one byte too far")                  \
   X(session_ignores_fence, "session: a replaced session goes on")                              \

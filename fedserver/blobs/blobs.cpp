@@ -263,6 +263,11 @@ Result<SweepReport> BlobStore::sweep(const std::set<UpdateId>& updates,
   return report;
 }
 
+std::size_t BlobStore::uploads_open() const {
+  const std::lock_guard lock(mutex_);
+  return promised_.size();
+}
+
 std::uint64_t BlobStore::bytes_used() const {
   std::uint64_t bytes = 0;
   for (const char* part : {"models", "updates", "uploads"}) {

@@ -90,6 +90,8 @@ class BlobStore {
   // Removes updates and models that nothing refers to, and parts nobody went on with for a week.
   Result<SweepReport> sweep(const std::set<UpdateId>& updates, const std::set<std::string>& models);
   [[nodiscard]] std::uint64_t bytes_used() const;
+  // Uploads that have a writer, and room promised to them.
+  [[nodiscard]] std::size_t uploads_open() const;
 
  private:
   friend class Upload;

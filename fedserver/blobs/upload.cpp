@@ -194,7 +194,7 @@ void Upload::give_back(bool keep) {
     target_->done.wait(lock, [this] { return !target_->syncing; });
   }
   const std::lock_guard lock(store_.mutex_);
-  store_.promised_.erase(id_);
+  if (!keep || !FEDQUEUE_PLANTED(room_promised_for_ever)) store_.promised_.erase(id_);
   if (keep) {
     BlobStore::Part& part = store_.parts_[id_];
     part.durable = written_;

@@ -17,20 +17,24 @@ constexpr Duration uptime_note_interval = std::chrono::seconds(2);
 }  // namespace
 
 Driver::Driver(std::unique_ptr<Engine> engine, Journal& journal, Effects& effects,
-               std::vector<Observer*> observers, std::function<void()> wake)
+               std::vector<Observer*> observers, std::function<void()> wake,
+               std::size_t queue_limit)
     : engine_(std::move(engine)),
       journal_(journal),
       effects_(effects),
       observers_(std::move(observers)),
-      wake_(std::move(wake)) {}
+      wake_(std::move(wake)),
+      queue_limit_(queue_limit) {}
 
 Result<std::unique_ptr<Driver>> Driver::create(EngineConfig config, ModelRecord initial,
                                                Journal& journal, Effects& effects,
                                                std::vector<Observer*> observers,
-                                               std::function<void()> wake) {
+                                               std::function<void()> wake,
+                                               std::size_t queue_limit) {
   const std::string run = config.run;
   std::unique_ptr<Driver> driver(new Driver(std::make_unique<Engine>(std::move(config)), journal,
-                                            effects, std::move(observers), std::move(wake)));
+                                            effects, std::move(observers), std::move(wake),
+                                            queue_limit));
   if (Status replayed = driver->replay(); !replayed) return replayed.error();
   if (driver->sequence_ == 0) {
     const Fact opened = RunOpened{run, std::move(initial)};
@@ -80,7 +84,10 @@ void Driver::resume(Instant now) {
 bool Driver::post(Event event, Reply reply) {
   {
     const std::lock_guard lock(mutex_);
-    if (queue_.size() >= queue_max) return false;
+    if (queue_.size() >= queue_limit_ && !FEDQUEUE_PLANTED(queue_without_bound)) {
+      FEDQUEUE_MARK(driver_busy);
+      return false;
+    }
     queue_.push_back({std::move(event), std::move(reply)});
   }
   if (wake_) wake_();
@@ -95,9 +102,9 @@ void Driver::complete(Event event) {
   if (wake_) wake_();
 }
 
-bool Driver::has_work() const {
+std::size_t Driver::queued() const {
   const std::lock_guard lock(mutex_);
-  return !queue_.empty();
+  return queue_.size();
 }
 
 void Driver::turn(Instant now) {

@@ -72,11 +72,12 @@ class Driver {
   static constexpr std::size_t queue_max = 4096;
 
   // Replays the journal; opens the run with `initial` when the journal is empty. `wake` is called
-  // (from any thread) whenever a turn is due.
+  // (from any thread) whenever a turn is due. At most `queue_limit` posted events wait for one.
   static Result<std::unique_ptr<Driver>> create(EngineConfig config, ModelRecord initial,
                                                 Journal& journal, Effects& effects,
                                                 std::vector<Observer*> observers,
-                                                std::function<void()> wake);
+                                                std::function<void()> wake,
+                                                std::size_t queue_limit = queue_max);
 
   // Queues an event; the reply may be empty. False when the queue is full: tell the peer to come
   // back (503), nothing was taken.
@@ -92,7 +93,9 @@ class Driver {
 
   // When a turn is due although nothing was posted.
   [[nodiscard]] std::optional<Instant> next_wakeup() const { return engine_->next_wakeup(); }
-  [[nodiscard]] bool has_work() const;
+  [[nodiscard]] bool has_work() const { return queued() > 0; }
+  // Events that wait for a turn.
+  [[nodiscard]] std::size_t queued() const;
   // Uptime at which the journal ended; the clock goes on from here.
   [[nodiscard]] Instant resumed_at() const { return resumed_at_; }
   [[nodiscard]] const Engine& engine() const { return *engine_; }
@@ -107,7 +110,7 @@ class Driver {
   };
 
   Driver(std::unique_ptr<Engine> engine, Journal& journal, Effects& effects,
-         std::vector<Observer*> observers, std::function<void()> wake);
+         std::vector<Observer*> observers, std::function<void()> wake, std::size_t queue_limit);
   Status replay();
   void commit(const std::vector<Fact>& facts, Instant now);
 
@@ -116,6 +119,7 @@ class Driver {
   Effects& effects_;
   std::vector<Observer*> observers_;
   std::function<void()> wake_;
+  std::size_t queue_limit_;
   std::int64_t sequence_ = 0;
   Instant resumed_at_{};
   Instant uptime_noted_{};

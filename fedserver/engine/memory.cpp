@@ -27,7 +27,7 @@ void Engine::forget_answer(const UpdateId& id) {
 
 void Engine::forget_older_answers(const FacilityId& facility, const AttemptId& id,
                                   int segments_done) {
-  if (segments_done <= answers_kept) return;
+  if (segments_done <= answers_kept || FEDQUEUE_PLANTED(answers_kept_for_ever)) return;
   forget_answer(make_update_id(facility, id, segments_done - answers_kept));
 }
 
@@ -89,7 +89,7 @@ bool Engine::starts_from(const FacilityId& id, Version base) const {
 // Versions that no live segment starts from and no waiting update was trained from go; the initial
 // model stays.
 void Engine::prune_models() {
-  if (config_.models_kept <= 0) return;
+  if (config_.models_kept <= 0 || FEDQUEUE_PLANTED(models_kept_for_ever)) return;
   Version needed = state_.latest - config_.models_kept + 1;
   std::set<std::pair<Version, FacilityId>>& bases = state_.bases;
   while (!bases.empty() && !starts_from(bases.begin()->second, bases.begin()->first)) {

@@ -44,6 +44,8 @@ void Engine::close_round(const Aggregation& aggregation, const std::string& caus
   fact.keep = aggregation.keep;
   fact.step = aggregation.step;
   fact.control_weight = aggregation.control_weight;
+  if (FEDQUEUE_PLANTED(controls_by_participants) && fact.control_weight > 0)
+    fact.control_weight = 1.0 / static_cast<double>(aggregation.updates.size());
   fact.state = state_.server_state;
   for (const WeightedUpdate& update : aggregation.updates) {
     fact.updates.push_back(
@@ -77,7 +79,8 @@ void Engine::on(const ReduceFinished& event) {
   record(Published{event.model, event.step_norm, event.state});
   act(LinkLatest{event.model});
   if (replaced && replaced->file != event.state->file) act(RemoveState{*replaced});
-  for (const UpdateId& id : consumed) act(RemoveUpdate{id});
+  if (!FEDQUEUE_PLANTED(consumed_file_kept))
+    for (const UpdateId& id : consumed) act(RemoveUpdate{id});
   drop_outdated();
   prune_models();
   if (config_.rounds_max > 0 && state_.latest >= config_.rounds_max) {
@@ -91,7 +94,7 @@ void Engine::on(const ReduceFinished& event) {
 // What arrived during a reduction may be too old for the next one. It would count as its facility's
 // part of a round that can never use it, and the facility would wait for that round for ever.
 void Engine::drop_outdated() {
-  if (!policy_->one_update_per_round()) return;
+  if (!policy_->one_update_per_round() || FEDQUEUE_PLANTED(outdated_kept)) return;
   const std::optional<std::int64_t> cap = policy_->staleness_cap_versions(1);
   if (!cap) return;
   UpdatesDropped fact;

@@ -7,7 +7,7 @@
 //   versions     grow by one; each is the weighted sum of its journalled set by the plainest
 //                arithmetic, under its checksum, and durable when its fact is
 //   staleness    never above the policy's cap; as it is stated
-//   weights      finite, ≥ 0, with the sum that the rule promises
+//   weights      finite, ≥ 0, with the sum that the rule promises; control variates have 1/N
 //   replies      rest on what is journalled; an update's answer is the same bytes for ever, but for
 //                what comes next, which is told once it is known and then stays; what is
 //                acknowledged and reported as durable is
@@ -16,6 +16,10 @@
 //                job does not give up at the first failure that may pass
 //   restart      the state after the replay is the state before
 //   timer        armed while a round is open, where the policy has one
+//   bounds       the driver's queue is as short as it was told to be; room is promised to uploads
+//                that are under way alone; what waits is listed once and only while it waits; no
+//                answer is remembered that nobody can ask for; a version that nobody needs is gone
+//                with the next; no file is left over
 //
 // Not thread-safe.
 #pragma once
@@ -49,6 +53,8 @@ class Checker : public Witness {
   // Updates of a facility that were decided so far, whatever the decision.
   [[nodiscard]] int decided(const FacilityId& facility) const;
   [[nodiscard]] Version latest() const { return latest_; }
+  // A facility has heard what became of an update.
+  void settled(const FacilityId& facility, const UpdateId& id, Disposition disposition);
   // Takes in what is journalled and was not seen yet.
   void catch_up();
 
@@ -56,6 +62,7 @@ class Checker : public Witness {
   void on_server_ending(const Engine& engine) override;
   void on_server_died(const std::string& where) override;
   void on_fact(const JournalRow& row, const Fact& fact, const Engine& engine) override;
+  void on_load(const ServerLoad& load, const Engine& engine, const SimulatedDisk& disk) override;
   void on_turn(const Engine& engine) override;
   void on_reduced(const StartReduce& action, const Bytes& current,
                   const std::vector<SharedBytes>& updates, const std::vector<SharedBytes>& bases,
@@ -91,6 +98,14 @@ class Checker : public Witness {
 
   [[nodiscard]] std::int64_t staleness_cap() const;
   void check_weights(const ReduceStarted& fact);
+  [[nodiscard]] std::string difference_of_halves(const std::vector<double>& expected,
+                                                 const Bytes& model, const Bytes& current,
+                                                 const std::vector<SharedBytes>& updates) const;
+  void check_lists(const RunState& state, const Engine& engine);
+  void check_answers(const RunState& state);
+  [[nodiscard]] Version oldest_needed(const RunState& state) const;
+  void check_models(const RunState& state);
+  void check_left_over(const ServerLoad& load, const RunState& state, const SimulatedDisk& disk);
   void check_attempts(const FacilityId& id, const FacilityState& facility, const RunState& state);
   void check_files(const RunState& state, const SimulatedDisk& disk);
   void check_update_reply(const FacilityId& peer, const Request& request, const Reply& reply,
@@ -106,8 +121,10 @@ class Checker : public Witness {
   std::int64_t rows_seen_ = 0;
   Version latest_ = 0;
   std::map<Version, ModelRecord> models_;
-  std::map<FacilityId, std::string> plans_;  // newest key
-  std::map<AttemptKey, std::string> tokens_;
+  std::map<FacilityId, std::string> plans_;            // newest key
+  std::map<AttemptKey, std::string> tokens_;           // newest
+  std::set<std::pair<AttemptKey, std::string>> told_;  // all
+  std::map<UpdateId, std::string> deciding_tokens_;    // the newest when it was decided
   std::set<AttemptKey> fenced_;
   std::map<AttemptKey, Segment> segments_;
   std::map<UpdateId, UpdateDecided> decisions_;
@@ -121,6 +138,9 @@ class Checker : public Witness {
   std::set<std::string> fenced_launches_;
   std::map<AttemptKey, std::vector<Instant>> launched_;
   ReferenceServer reference_;
+  std::size_t answers_checked_ = 0;
+  Version latest_before_turn_ = 0;
+  Version needed_before_turn_ = 0;
   std::map<Version, std::string> reduced_;  // checksums of what was made of the reference's inputs
 };
 

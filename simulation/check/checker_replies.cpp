@@ -55,6 +55,7 @@ void Checker::on_turn(const Engine& engine) {
       !state.timer_at) {
     violation("a round is open, and no timer is armed");
   }
+  check_models(state);
   for (const auto& [id, facility] : state.facilities) check_attempts(id, facility, state);
 }
 
@@ -102,7 +103,7 @@ void Checker::on_reply(const FacilityId& peer, const Request& request, const Rep
     case Request::Kind::enrol: {
       const Result<JobAnswer> job = decode<JobAnswer>(reply.body);
       const Result<JobRegistration> asked = decode<JobRegistration>(request.body);
-      if (job && asked && tokens_[{peer, asked->attempt}] != job->token) {
+      if (job && asked && !told_.contains({{peer, asked->attempt}, job->token})) {
         violation("a token is told and not journalled");
       }
       return;
@@ -142,8 +143,7 @@ void Checker::check_update_reply(const FacilityId& peer, const Request& request,
   }
   if (reply.status != 201) return;
   // This request brought it to its decision.
-  const auto token = tokens_.find({peer, decision.attempt});
-  if (token == tokens_.end() || token->second != request.token) {
+  if (deciding_tokens_[request.update] != request.token) {
     violation(name + " was taken from another launch than the newest");
   }
   if (decision.answer.disposition == Disposition::rejected) return;

@@ -8,15 +8,22 @@ namespace {
 
 double sign(double value) { return value > 0 ? 1 : value < 0 ? -1 : 0; }
 
+double product(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 }  // namespace
 
 std::vector<double> ReferenceServer::next(const ReduceStarted& plan, const Bytes& current,
                                           const std::vector<SharedBytes>& updates,
-                                          const std::vector<SharedBytes>& bases) {
+                                          const std::vector<SharedBytes>& bases, Side side) {
   const std::span<const float> old = to_floats(current);
   const std::size_t size = old.size();
   std::vector<double> model(size);
   next_state_ = state_;
+  near_an_edge_ = false;
   if (plan.rebuild_models) {
     for (std::size_t i = 0; i < size; ++i) {
       model[i] = plan.keep * old[i];
@@ -28,20 +35,32 @@ std::vector<double> ReferenceServer::next(const ReduceStarted& plan, const Bytes
     }
     return model;
   }
+  const std::size_t parameters = with_controls_ ? size / 2 : size;
+  for (std::size_t i = parameters; i < size; ++i) {
+    model[i] = old[i];
+    for (const SharedBytes& update : updates)
+      model[i] += plan.control_weight * to_floats(*update)[i];
+  }
+  std::vector<double> sum(parameters);
+  for (std::size_t i = 0; i < parameters; ++i) {
+    for (std::size_t k = 0; k < updates.size(); ++k)
+      sum[i] += plan.updates[k].weight * to_floats(*updates[k])[i];
+  }
   const ServerStep& step = plan.step;
   State& state = next_state_;
+  const bool looks_ahead = step.optimizer == ServerOptimizer::heloco;
+  if (looks_ahead && state.pushes == 0)
+    state.second.assign(old.begin(), old.begin() + static_cast<std::ptrdiff_t>(parameters));
   const bool adaptive = step.optimizer == ServerOptimizer::adam ||
                         step.optimizer == ServerOptimizer::yogi ||
                         step.optimizer == ServerOptimizer::adagrad;
-  state.first.resize(size, 0);
-  state.second.resize(size, adaptive ? step.tau * step.tau : 0);
+  state.first.resize(parameters, 0);
+  state.second.resize(parameters, adaptive ? step.tau * step.tau : 0);
+  if (looks_ahead) sum = corrected(sum, side);
   ++state.pushes;
   const bool push = step.delay > 0 && state.pushes % step.delay == 0;
-  for (std::size_t i = 0; i < size; ++i) {
-    double d = 0;
-    for (std::size_t k = 0; k < updates.size(); ++k) {
-      d += plan.updates[k].weight * to_floats(*updates[k])[i];
-    }
+  for (std::size_t i = 0; i < parameters; ++i) {
+    const double d = sum[i];
     double& m = state.first[i];
     double& v = state.second[i];
     double move = d;
@@ -75,6 +94,11 @@ std::vector<double> ReferenceServer::next(const ReduceStarted& plan, const Bytes
           move = d + step.momentum * m;
         }
         break;
+      case ServerOptimizer::heloco:  // v is the model without look-ahead
+        m = step.momentum * m + (1 - step.momentum) * d;
+        v += step.learning_rate * (d + step.momentum * m);
+        model[i] = v + step.learning_rate * step.momentum * m;
+        continue;
       default:
         break;
     }
@@ -83,18 +107,44 @@ std::vector<double> ReferenceServer::next(const ReduceStarted& plan, const Bytes
   return model;
 }
 
+// By the angle between the delta and the momentum, as vectors.
+std::vector<double> ReferenceServer::corrected(const std::vector<double>& delta, Side side) {
+  constexpr double rounding = 1e-5;
+  const std::vector<double>& momentum = next_state_.first;
+  const double length = std::sqrt(product(delta, delta));
+  const double speed = std::sqrt(product(momentum, momentum));
+  if (length < 1e-8 || speed < 1e-8) return delta;
+  double cosine = product(delta, momentum) / (length * speed);
+  for (const double angle : {0.0, 0.2}) {
+    if (std::abs(cosine - angle) > rounding) continue;
+    near_an_edge_ = true;
+    if (side == Side::other) cosine = cosine >= angle ? std::nextafter(angle, -1) : angle;
+  }
+  if (cosine >= 0.2) return delta;
+  const double confidence = length / (length + 3 * speed + 1e-8);
+  std::vector<double> result = delta;
+  if (cosine < 0) {
+    const double beta = std::min(-cosine * confidence / 2, 0.5);
+    for (std::size_t i = 0; i < delta.size(); ++i)
+      result[i] = delta[i] - beta * cosine * length * momentum[i] / speed;
+    return result;
+  }
+  const double towards = std::min((1 - cosine) * confidence, 1.0);
+  for (std::size_t i = 0; i < delta.size(); ++i)
+    result[i] = (1 - towards) * delta[i] / length + towards * momentum[i] / speed;
+  const double direction = std::sqrt(product(result, result));
+  for (double& value : result) value *= length / direction;
+  return result;
+}
+
 void ReferenceServer::accept() { state_ = next_state_; }
 
-std::string difference(const std::vector<double>& expected, const Bytes& published, double scale) {
-  const std::span<const float> values = to_floats(published);
-  if (values.size() != expected.size()) {
-    return "it has " + std::to_string(values.size()) + " elements, and " +
-           std::to_string(expected.size()) + " are right";
-  }
-  for (std::size_t i = 0; i < values.size(); ++i) {
+std::string difference(std::span<const double> expected, std::span<const float> published,
+                       double scale) {
+  for (std::size_t i = 0; i < published.size(); ++i) {
     const double tolerance = 1e-5 * std::max(scale, std::abs(expected[i]));
-    if (!(std::abs(values[i] - expected[i]) <= tolerance)) {
-      return "element " + std::to_string(i) + " is " + std::to_string(values[i]) + ", and " +
+    if (!(std::abs(published[i] - expected[i]) <= tolerance)) {
+      return "element " + std::to_string(i) + " is " + std::to_string(published[i]) + ", and " +
              std::to_string(expected[i]) + " is right";
     }
   }

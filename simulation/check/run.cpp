@@ -33,9 +33,15 @@ class Play {
         faults_(scenario_),
         trainer_(scenario_, faults_),
         checker_(scenario_),
-        world_(seed, server_setup(), trainer_, checker_, {&faults_, &faults_, &faults_, &faults_}) {
+        algebra_(scenario_.with_controls),
+        world_(seed, server_setup(), trainer_, checker_, {&faults_, &faults_, &faults_, &faults_},
+               &algebra_) {
     if (listener) world_.clock().trace().listen(listener);
     checker_.attach(world_);
+    trainer_.on_settled(
+        [this](const FacilityId& facility, const UpdateId& id, Disposition disposition) {
+          checker_.settled(facility, id, disposition);
+        });
     build();
   }
 
@@ -62,11 +68,15 @@ class Play {
     ServerSetup setup;
     setup.engine = scenario_.engine;
     setup.norm_max = scenario_.norm_max;
+    setup.queue_max = scenario_.queue_max;
+    setup.turn_s = scenario_.turn_s;
+    setup.reduce_s = scenario_.reduce_s;
     setup.repeats = [this] { return faults_.repeats_action(); };
     setup.limits.sync_every_bytes = scenario_.sync_every_bytes;
     Prng random = stream(scenario_.seed, "model");
     std::vector<float> model(scenario_.model_floats);
     for (float& value : model) value = static_cast<float>(random.normal());
+    if (scenario_.with_controls) model.resize(2 * model.size());
     setup.initial = to_bytes(model);
     for (const ScenarioFacility& facility : scenario_.facilities) {
       setup.facilities.emplace_back(FacilityId(facility.name), facility.samples);
@@ -162,7 +172,12 @@ class Play {
     if (!finished()) {
       checker_.catch_up();
       world_.clock().tell("scenario", "the operator stops the run");
-      (void)world_.server().post(StopRequested{"enough"});
+      bool asked = false;
+      const auto ask = [&] {
+        asked = asked || finished() || world_.server().post(StopRequested{"enough"});
+        return asked;
+      };
+      if (!until(ask, scenario_.calm_bound_s)) checker_.violation("the run cannot be stopped");
     }
     everybody_ends();
   }
@@ -223,6 +238,7 @@ class Play {
   Faults faults_;
   CheckTrainer trainer_;
   Checker checker_;
+  ModelAlgebra algebra_;
   std::vector<std::unique_ptr<FaultyQueue>> queues_;
   World world_;  // ends first
 };

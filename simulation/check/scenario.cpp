@@ -146,6 +146,43 @@ void add_liars(Prng& random, Scenario& scenario) {
   }
 }
 
+// Adds an option if the policy takes it.
+void try_option(PolicyConfig& policy, const char* name, const std::string& value) {
+  PolicyConfig changed = policy;
+  if (changed.set(name, value) && changed.validate()) policy = std::move(changed);
+}
+
+// What came later: from streams of its own, so that older seeds play what they played.
+void draw_steps(Prng& random, PolicyConfig& policy) {
+  if (random.uniform() < 0.1) try_option(policy, "outer", "heloco");
+  if (random.uniform() < 0.12) try_option(policy, "control_variates", "true");
+}
+
+// A server that is slow, has little room or hangs on thin lines.
+void draw_load(Prng& random, Scenario& scenario) {
+  if (random.uniform() < 0.2) {
+    scenario.turn_s = between(random, 0.5, 4);
+    // A server that starts enrols all facilities at once.
+    scenario.queue_max = scenario.facilities.size() + 1 + random.below(3);
+  }
+  if (random.uniform() < 0.25) {
+    scenario.reduce_s = between(random, 5, 60);
+    if (random.uniform() < 0.6) {
+      try_option(scenario.engine.policy, "staleness_max", std::to_string(random.below(2)));
+    }
+  }
+  if (random.uniform() < 0.2) {
+    scenario.model_floats = 200 + random.below(150);
+    for (ScenarioFacility& facility : scenario.facilities)
+      facility.bytes_per_s = between(random, 150, 400);
+    // Uploads that take seconds are cut, and launches that follow have other bytes to send.
+    if (random.uniform() < 0.7) {
+      scenario.rates.cut = between(random, 0.2, 0.6);
+      scenario.rates.relaunched_gap_s = between(random, 20, 100);
+    }
+  }
+}
+
 }  // namespace
 
 Scenario draw_scenario(std::uint64_t seed) {
@@ -175,6 +212,14 @@ Scenario draw_scenario(std::uint64_t seed) {
   if (!scenario.operator_stops) {
     scenario.engine.rounds_max = 2 + static_cast<std::int64_t>(random.below(5));
   }
+  Prng steps = stream(seed, "steps");
+  draw_steps(steps, scenario.engine.policy);
+  Prng load = stream(seed, "load");
+  draw_load(load, scenario);
+  scenario.with_controls = *scenario.engine.policy.effective().control_variates;
+  const ServerStep step = scenario.engine.policy.effective().server_step();
+  // Nor must it stay in what is remembered, or in control variates.
+  if (step.has_state() || scenario.with_controls) scenario.norm_max = 1000;
   // The longest back-off of anybody, then rounds of which each may have to wait for its timer, a
   // job's whole queue wait, and a lease.
   scenario.calm_bound_s = 3600 + 30 * t_sync_s;
@@ -183,14 +228,18 @@ Scenario draw_scenario(std::uint64_t seed) {
 
 std::string describe(const Scenario& scenario) {
   const PolicyConfig& policy = scenario.engine.policy;
-  char text[300];
+  char text[400];
   std::snprintf(
       text, sizeof text,
-      "%zu facilities, %s%s, t_sync %.0f s, quorum %lld, segments %lld, faults for %.0f s",
+      "%zu facilities, %s%s%s, outer %s, t_sync %.0f s, quorum %lld, segments %lld, "
+      "turns take %.1f s, reductions %.1f s, faults for %.0f s",
       scenario.facilities.size(), std::string(policy_kind_name(policy.policy)).c_str(),
-      policy.is_published() ? " as published" : "", policy.t_sync_s,
-      static_cast<long long>(policy.quorum),
-      static_cast<long long>(policy.segments_per_job.value_or(1)), scenario.faults_s);
+      policy.is_published() ? " as published" : "",
+      scenario.with_controls ? " with control variates" : "",
+      std::string(server_optimizer_name(policy.effective().server_step().optimizer)).c_str(),
+      policy.t_sync_s, static_cast<long long>(policy.quorum),
+      static_cast<long long>(policy.segments_per_job.value_or(1)), scenario.turn_s,
+      scenario.reduce_s, scenario.faults_s);
   return text;
 }
 

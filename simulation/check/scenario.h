@@ -86,17 +86,27 @@ struct ScenarioFacility {
 struct Scenario {
   std::uint64_t seed = 0;
   EngineConfig engine;
-  std::size_t model_floats = 8;
+  std::size_t model_floats = 8;  // parameters
+  bool with_controls = false;    // as many control variates follow them
   double norm_max = 0;
   std::uint64_t disk_bytes = 0;  // 0: without end
   std::uint64_t piece_bytes = 0;
   std::uint64_t sync_every_bytes = 0;
   std::vector<ScenarioFacility> facilities;
   FaultRates rates;
+  // How loaded the server is.
+  std::size_t queue_max = 4096;  // events that wait for a turn
+  double turn_s = 0;             // from a turn's first event to the turn
+  double reduce_s = 0.1;
   double faults_s = 0;         // how long faults happen
   bool operator_stops = true;  // otherwise the run ends by its number of rounds
   // After the faults every round must end, and at last every agent, within this time.
   double calm_bound_s = 0;
+
+  // Of the floats of a model or update; the others, behind them, are control variates.
+  [[nodiscard]] std::size_t parameters_of(std::size_t floats) const {
+    return with_controls ? floats / 2 : floats;
+  }
 };
 
 [[nodiscard]] Scenario draw_scenario(std::uint64_t seed);

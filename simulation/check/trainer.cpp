@@ -7,7 +7,8 @@
 namespace fedqueue::simulation {
 
 CheckTrainer::CheckTrainer(const Scenario& scenario, const Faults& faults)
-    : faults_(faults),
+    : scenario_(scenario),
+      faults_(faults),
       seed_(scenario.seed),
       fails_(scenario.rates.trainer_fails),
       speeds_(stream(scenario.seed, "speeds")),
@@ -33,14 +34,41 @@ Result<LocalOutcome> CheckTrainer::train(const LocalTask& task) {
   Prng random = stream(seed_, make_update_id(task.facility, task.attempt, task.segment.index).str(),
                        static_cast<std::uint64_t>(to_micros(task.began)));
   std::vector<float> update(to_floats(*task.base).size());
-  for (float& value : update) {
+  for (float& value : std::span(update).first(scenario_.parameters_of(update.size()))) {
     value = static_cast<float>(0.01 * random.normal() * static_cast<double>(task.steps));
   }
+  if (scenario_.with_controls) correct(task, update);
   LocalOutcome outcome;
   outcome.update = to_bytes(update);
   outcome.loss = random.uniform();
   outcome.samples = 32 * task.steps;
   return outcome;
+}
+
+// y − x = −Σ lr·(g + c − c_k), and behind it c_k' − c_k = (x − y)/Σ lr − c.
+void CheckTrainer::correct(const LocalTask& task, std::vector<float>& update) {
+  const std::size_t parameters = scenario_.parameters_of(update.size());
+  const std::span<const float> server = to_floats(*task.base).subspan(parameters);
+  std::vector<float>& own = own_[task.facility];
+  own.resize(parameters);
+  const double rates = static_cast<double>(task.steps) * task.segment.learning_rate;
+  if (!(rates > 0)) return;
+  for (std::size_t i = 0; i < parameters; ++i) {
+    const double moved = update[i] - rates * (static_cast<double>(server[i]) - own[i]);
+    update[i] = static_cast<float>(moved);
+    update[parameters + i] = static_cast<float>(-moved / rates - server[i]);
+  }
+}
+
+void CheckTrainer::settled(const FacilityId& facility, const OwnUpdate& update,
+                           Disposition disposition) {
+  if (on_settled_) on_settled_(facility, update.id, disposition);
+  const std::span<const float> content = to_floats(*update.content);
+  if (!scenario_.with_controls || disposition == Disposition::rejected) return;
+  const std::size_t parameters = scenario_.parameters_of(content.size());
+  std::vector<float>& own = own_[facility];
+  own.resize(parameters);
+  for (std::size_t i = 0; i < parameters; ++i) own[i] += content[parameters + i];
 }
 
 void CheckTrainer::tempt(const FacilityId& id, OwnUpdate& update) {

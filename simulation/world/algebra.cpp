@@ -9,10 +9,13 @@ namespace fedqueue::simulation {
 
 namespace {
 
-// Σ a_k·Δ_k, or Σ a_k·(base_k + Δ_k) on top of what is kept of the current model.
+// Σ a_k·Δ_k, or Σ a_k·(base_k + Δ_k) on top of what is kept of the current model; behind the
+// parameters the control weight's.
 Result<std::vector<float>> weighted_sum(const ReduceStarted& plan, std::span<const float> current,
+                                        std::size_t parameters,
                                         const std::vector<SharedBytes>& updates,
                                         const std::vector<SharedBytes>& bases) {
+  const auto control_weight = static_cast<float>(plan.control_weight);
   const auto keep = static_cast<float>(plan.rebuild_models ? plan.keep : 0);
   std::vector<float> sum(current.size());
   for (std::size_t i = 0; i < sum.size(); ++i) sum[i] = keep * current[i];
@@ -24,9 +27,10 @@ Result<std::vector<float>> weighted_sum(const ReduceStarted& plan, std::span<con
       return Error{Code::model_mismatch,
                    "update " + plan.updates[k].id.str() + " is of another size", ""};
     }
-    for (std::size_t i = 0; i < sum.size(); ++i) {
+    for (std::size_t i = 0; i < parameters; ++i) {
       sum[i] += weight * (plan.rebuild_models ? base[i] + delta[i] : delta[i]);
     }
+    for (std::size_t i = parameters; i < sum.size(); ++i) sum[i] += control_weight * delta[i];
   }
   return sum;
 }
@@ -73,19 +77,23 @@ Result<Reduced> ModelAlgebra::reduce(const ReduceStarted& plan, const Bytes& cur
                                      const std::vector<SharedBytes>& bases,
                                      const Bytes* state_bytes) {
   const std::span<const float> old = to_floats(current);
-  Result<std::vector<float>> sum = weighted_sum(plan, old, updates, bases);
+  const std::size_t parameters = parameters_of(old.size());
+  Result<std::vector<float>> sum = weighted_sum(plan, old, parameters, updates, bases);
   if (!sum) return sum.error();
   Reduced reduced;
   std::vector<float> model = *sum;
   if (!plan.rebuild_models) {
     model.assign(old.begin(), old.end());
-    StepState state = read_state(plan.step, old, state_bytes);
+    for (std::size_t i = parameters; i < model.size(); ++i) model[i] += (*sum)[i];
+    sum->resize(parameters);
+    StepState state = read_state(plan.step, old.first(parameters), state_bytes);
     PreparedStep prepared{plan.step, momentum_due(plan.step, state.pushes), {}};
     if (plan.step.optimizer == ServerOptimizer::heloco) {
       prepared.correction =
           heloco_correction(heloco_sums(std::span<const float>(*sum), state.vectors[0]));
     }
-    apply_step(prepared, StepRange<float>{model, *sum, state.vectors[0], state.vectors[1]});
+    apply_step(prepared, StepRange<float>{std::span(model).first(parameters), *sum,
+                                          state.vectors[0], state.vectors[1]});
     ++state.pushes;
     if (plan.step.has_state()) reduced.state = write_state(state);
   }
@@ -93,7 +101,7 @@ Result<Reduced> ModelAlgebra::reduce(const ReduceStarted& plan, const Bytes& cur
   for (std::size_t i = 0; i < model.size(); ++i) {
     if (!std::isfinite(model[i])) return Error{Code::not_finite, "the sum is not finite", ""};
     const double step = static_cast<double>(model[i]) - old[i];
-    squares += step * step;
+    if (i < parameters) squares += step * step;
   }
   reduced.model = to_bytes(model);
   reduced.step_norm = std::sqrt(squares);
@@ -108,9 +116,11 @@ Result<double> ModelAlgebra::screen(const Bytes& update, const Bytes& model, dou
                  ""};
   }
   double squares = 0;
-  for (const float value : to_floats(update)) {
+  const std::span<const float> values = to_floats(update);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto value = static_cast<double>(values[i]);
     if (!std::isfinite(value)) return Error{Code::not_finite, "the update is not finite", ""};
-    squares += static_cast<double>(value) * value;
+    if (i < parameters_of(values.size())) squares += value * value;
   }
   const double norm = std::sqrt(squares);
   if (norm_max > 0 && norm > norm_max) {

@@ -57,6 +57,14 @@ std::shared_ptr<SimulatedDisk::Inode> SimulatedDisk::find(const Names& names,
   return entry == folder->second.end() ? nullptr : entry->second;
 }
 
+std::vector<std::string> SimulatedDisk::names(const fs::path& folder) const {
+  std::vector<std::string> found;
+  const auto entries = names_.find(folder.string());
+  if (entries == names_.end()) return found;
+  for (const auto& [name, inode] : entries->second) found.push_back(name);
+  return found;
+}
+
 Result<std::unique_ptr<DiskFile>> SimulatedDisk::open(const fs::path& path, Mode mode) {
   DiskFate fate;
   if (Status begun = begin(Operation::open, path.string(), fate); !begun) return begun.error();

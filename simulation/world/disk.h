@@ -53,6 +53,8 @@ class SimulatedDisk : public Disk {
   // A whole file as the process reads it.
   Result<SharedBytes> read(const std::filesystem::path& path);
   [[nodiscard]] SharedBytes content(const std::filesystem::path& path) const;
+  // Of the files in a folder, as a process sees them.
+  [[nodiscard]] std::vector<std::string> names(const std::filesystem::path& folder) const;
   // The bytes of the file that would be there after a power failure in which chance keeps nothing.
   [[nodiscard]] SharedBytes durable_content(const std::filesystem::path& path) const;
 

@@ -14,6 +14,8 @@ class SimulatedReducer : public Effects {
  public:
   explicit SimulatedReducer(ServerProcess& process) : process_(process) {}
   void perform(const Action& action) override;
+  // That are not done yet, with the one at hand.
+  [[nodiscard]] std::size_t actions() const { return actions_.size(); }
 
  private:
   void next();

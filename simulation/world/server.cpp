@@ -127,9 +127,9 @@ void SimulatedServer::boot() {
   if (journal_.all().empty()) {
     initial = {0, BlobStore::model_file(0), sha256_hex(setup_.initial), setup_.initial.size()};
   }
-  Result<std::unique_ptr<Driver>> driver =
-      Driver::create(setup_.engine, std::move(initial), journal_, process_->reducer,
-                     {&process_->facts}, [this] { wake(); });
+  Result<std::unique_ptr<Driver>> driver = Driver::create(
+      setup_.engine, std::move(initial), journal_, process_->reducer, {&process_->facts},
+      [this] { wake(); }, setup_.queue_max);
   if (!driver) mortal_.die("since its journal could not be replayed: " + driver.error().message);
   process_->driver = std::move(*driver);
   process_->resumed_at = process_->driver->resumed_at();
@@ -163,11 +163,14 @@ void SimulatedServer::fail_power(Prng& random) {
 void SimulatedServer::wake() {
   if (!process_ || !process_->serving || process_->turn_due) return;
   process_->turn_due = true;
-  process_->ports.later(0, "turn", [this] { turn(); });
+  process_->ports.later(setup_.turn_s, "turn", [this] { turn(); });
 }
 
 void SimulatedServer::turn() {
   process_->turn_due = false;
+  witness_.on_load({process_->driver->queued(), process_->desk.uploads(),
+                    process_->blobs->uploads_open(), process_->reducer.actions()},
+                   engine(), disk_);
   process_->driver->turn(uptime());
   witness_.on_turn(engine());
   if (process_->driver->has_work()) return wake();

@@ -25,6 +25,8 @@ struct ServerSetup {
                     .quota_bytes = 0,
                     .free_bytes_min = 0,
                     .sync_every_bytes = 64u << 20};
+  std::size_t queue_max = Driver::queue_max;  // events that wait for a turn
+  double turn_s = 0;                          // from a turn's first event to the turn
   double reduce_s = 0.1;
   double screen_s = 0.01;
   double norm_max = 0;

@@ -14,6 +14,14 @@
 
 namespace fedqueue::simulation {
 
+// What a process of the server holds while it waits for its next turn.
+struct ServerLoad {
+  std::size_t events = 0;   // queued for that turn
+  std::size_t uploads = 0;  // requests that send an update, until they are answered
+  std::size_t writers = 0;  // of the blob store
+  std::size_t actions = 0;  // that the engine asked for and that are not done
+};
+
 class Witness {
  public:
   virtual ~Witness() = default;
@@ -29,6 +37,9 @@ class Witness {
   virtual void on_power_failure(const SimulatedDisk& /*disk*/) {}
   // Durable facts, one by one.
   virtual void on_fact(const JournalRow& /*row*/, const Fact& /*fact*/, const Engine& /*engine*/) {}
+  // A turn begins, and ends.
+  virtual void on_load(const ServerLoad& /*load*/, const Engine& /*engine*/,
+                       const SimulatedDisk& /*disk*/) {}
   virtual void on_turn(const Engine& /*engine*/) {}
   // The model that a reduction has made, before it is written.
   virtual void on_reduced(const StartReduce& /*action*/, const Bytes& /*current*/,

@@ -89,5 +89,55 @@ TEST(Reference, FollowsTheFormulasOfTheServerSteps) {
   EXPECT_THAT(server.next(plan, current, {delta}, {base}), ElementsAre(2.5, 2));
 }
 
+// As ServerOptimizers.HelocoBendsTheUpdateTowardsTheMomentum: against the momentum (1, 0) the
+// update (−1, 0) becomes −0.875.
+TEST(Reference, BendsHelocosUpdatesAndHandsOutTheLookAhead) {
+  const auto delta = [](float x) {
+    return std::make_shared<const Bytes>(to_bytes(std::vector<float>{x, 0}));
+  };
+  ReduceStarted plan;
+  plan.updates.push_back({UpdateId("a.1.0.1"), FacilityId("a"), 0, 0, 1});
+  plan.step = {.optimizer = ServerOptimizer::heloco, .learning_rate = 1, .momentum = 0.9};
+  ReferenceServer server;
+  const Bytes begin = to_bytes(std::vector<float>{0, 0});
+  const std::vector<double> first = server.next(plan, begin, {delta(10)}, {});
+  EXPECT_NEAR(first[0], 10 + 0.9 + 0.9, 1e-9);  // m = 1
+  server.accept();
+  const std::vector<double> second = server.next(plan, begin, {delta(-1)}, {});
+  const double momentum = 0.9 - 0.1 * 0.875;
+  EXPECT_NEAR(second[0], 10.9 - 0.875 + 2 * 0.9 * momentum, 1e-8);
+  EXPECT_EQ(second[1], 0);
+  EXPECT_FALSE(server.near_an_edge());
+}
+
+TEST(Reference, EitherSideOfAnAngleWithinRoundingIsRight) {
+  const auto delta = [](float x, float y) {
+    return std::make_shared<const Bytes>(to_bytes(std::vector<float>{x, y}));
+  };
+  ReduceStarted plan;
+  plan.updates.push_back({UpdateId("a.1.0.1"), FacilityId("a"), 0, 0, 1});
+  plan.step = {.optimizer = ServerOptimizer::heloco, .learning_rate = 1, .momentum = 0.9};
+  ReferenceServer server;
+  const Bytes begin = to_bytes(std::vector<float>{0, 0});
+  (void)server.next(plan, begin, {delta(10, 0)}, {});
+  server.accept();
+  const auto own = server.next(plan, begin, {delta(0, 1)}, {});
+  EXPECT_TRUE(server.near_an_edge());
+  const auto other = server.next(plan, begin, {delta(0, 1)}, {}, Side::other);
+  EXPECT_GT(own[0], other[0]) << "bent towards the momentum, and left alone";
+}
+
+// c = 0.5, one of two facilities with the difference 0.5: 0.75, whatever its update's weight.
+TEST(Reference, ControlVariatesHaveAWeightOfTheirOwn) {
+  ReduceStarted plan;
+  plan.updates.push_back({UpdateId("a.1.0.1"), FacilityId("a"), 0, 0, 0.25});
+  plan.control_weight = 0.5;
+  plan.step.optimizer = ServerOptimizer::momentum;
+  ReferenceServer server(true);
+  const auto delta = std::make_shared<const Bytes>(to_bytes(std::vector<float>{1, 0.5F}));
+  EXPECT_THAT(server.next(plan, to_bytes(std::vector<float>{1, 0.5F}), {delta}, {}),
+              ElementsAre(1.25, 0.75));
+}
+
 }  // namespace
 }  // namespace fedqueue::simulation

@@ -146,6 +146,7 @@ TEST(Driver, AFullQueueIsSaidSoAndNothingIsTaken) {
     ASSERT_TRUE(bench.driver->post(StatusRequested{}, {}));
   }
   EXPECT_FALSE(bench.driver->post(StatusRequested{}, {}));
+  EXPECT_EQ(bench.driver->queued(), Driver::queue_max);
   while (bench.driver->has_work()) bench.driver->turn(bench.now);
   EXPECT_TRUE(bench.driver->post(StatusRequested{}, {}));
 }

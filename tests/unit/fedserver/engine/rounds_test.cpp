@@ -145,6 +145,32 @@ TEST(Rounds, UpdatesThatArriveWhileARoundIsPublishedCountInTheNext) {
   EXPECT_EQ(run.reduces[1].plan.updates[0].staleness, 1);
 }
 
+// What is then too old for any round must not stand for its facility's part of the next one: nobody
+// would plan for it again.
+TEST(Rounds, AnUpdateThatGrewTooOldDuringAReductionDoesNotHoldItsFacility) {
+  EngineConfig config = corrected_config();
+  config.policy.staleness_max = 0;
+  config.lease_s = config.contact_timeout_s = 1000;
+  Scenario run(config, {"a", "b"});
+  run.round_of("a", "1.0", 3);
+  run.plan("b", "kb");
+  const JobAnswer slow = run.start("b", "2.0", 3, "kb");
+  run.tick_after(120);
+  ASSERT_EQ(run.reduces.size(), 1u);
+  const UpdateAnswer answer = run.deliver("b", "2.0", slow);
+  EXPECT_EQ(answer.disposition, Disposition::buffered);
+  run.finish_reduce();
+  EXPECT_EQ(run.count("updates-dropped"), 1u);
+  EXPECT_TRUE(run.removed.contains(answer.id));
+  EXPECT_TRUE(run.engine.state().in_flight.empty());
+  run.leave("a", "1.0", "done");
+  run.leave("b", "2.0", "done");
+  run.round_of("b", "3.0", 3);
+  run.round_of("a", "4.0", 3);
+  ASSERT_EQ(run.reduces.size(), 2u);
+  EXPECT_EQ(run.reduces[1].plan.updates.size(), 2u);
+}
+
 TEST(Rounds, AFailedReductionIsTriedAgainAndTheErrorShown) {
   Scenario run(corrected_config());
   for (const char* name : {"a", "b", "c"}) {
