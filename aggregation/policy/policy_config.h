@@ -90,7 +90,7 @@ struct PolicyConfig {
   std::optional<bool> control_variates;  // scaffold: on; otherwise off
 
   // Segments of a resident job, and of fedcompass.
-  std::int64_t segment_steps = 40;                // while the cost of a sync is unknown
+  std::int64_t segment_steps = 10;                // while the cost of a sync is unknown
   std::optional<std::int64_t> segment_steps_min;  // resident: 5; otherwise 20
   std::optional<std::int64_t> segment_steps_max;  // fedcompass: 100; resident: 1000
   double sync_share_max = 0.1;                    // of a segment's time, for a sync

@@ -96,7 +96,7 @@ std::vector<OptionSpec> policy_options() {
       number("local_momentum", "0", 0, 1,
              "Momentum of the clients' optimiser, for weights = nova."),
       flag("control_variates", "Correct the clients' drift with control variates (scaffold: on)."),
-      count("segment_steps", "40", 1, "Local steps of a resident segment before costs are known."),
+      count("segment_steps", "10", 1, "Local steps of a resident segment before costs are known."),
       count("segment_steps_min", "", 1, "Fewest steps of a segment (resident: 5, fedcompass: 20)."),
       count("segment_steps_max", "", 1, "Most steps (resident: 1000, fedcompass: 100)."),
       number("sync_share_max", "0.1", 0, 1, "Share of a resident segment's time for its exchange."),

@@ -215,17 +215,22 @@ std::string gantt(const CellResult& cell, const Setting& setting) {
   });
   for (const Span& span : spans) {
     if (span.facility < 0 || span.facility >= setting.facilities) continue;
+    // Nobody points at the short ones between two segments.
+    const bool named = span.activity == Activity::waiting || span.activity == Activity::training;
     rows[static_cast<std::size_t>(span.facility)].bars.push_back(
         {span.begin_s, span.end_s, kActivityColours[static_cast<int>(span.activity)],
-         std::string(to_text(span.activity)) + ", job " + std::to_string(span.job) + ", " +
-             number(span.begin_s, 1) + "–" + number(span.end_s, 1) + " s"});
+         named ? std::string(to_text(span.activity)) + ", job " + std::to_string(span.job) + ", " +
+                     number(span.begin_s, 1) + "–" + number(span.end_s, 1) + " s"
+               : std::string()});
   }
   return "<h3>" + escaped(cell.key.policy) + ", seed " + std::to_string(cell.key.seed) + "</h3>\n" +
          bar_rows(rows, setting.horizon_s, "virtual time, s");
 }
 
+// Of the tuned runs alone: they are most of the page.
 std::string gantts(const Report& report, Phase phase, const Setting& setting) {
   std::string html;
+  if (phase != Phase::tuned) return html;
   for (const CellResult& cell : report.examples) {
     if (cell.key.phase == phase && cell.key.setting == setting.name && !cell.spans.empty())
       html += gantt(cell, setting);

@@ -42,7 +42,7 @@ TEST(SegmentLength, StaysWithinItsLimits) {
 TEST(Resident, TrainsShortSegmentsUntilTheTimeOfItsJobIsOver) {
   const auto policy = make_policy(resident());
   KnownFacility self = known("a", 100.0, 0.5);
-  EXPECT_EQ(policy->plan(self, {}, std::nullopt, 0).local_steps, 40);
+  EXPECT_EQ(policy->plan(self, {}, std::nullopt, 0).local_steps, 10);
   self.sync_seconds = 5;
   EXPECT_EQ(policy->plan(self, {}, std::nullopt, 0).local_steps, 90);
   EXPECT_EQ(policy->plan(self, {}, 40.0, 0).local_steps, 72) << "36 s are left beside the margin";

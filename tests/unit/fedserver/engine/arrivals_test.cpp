@@ -40,7 +40,7 @@ TEST(OnArrival, EveryUpdateMakesAVersionAndTheNextBaseHoldsIt) {
   Scenario run(config_of(PolicyKind::resident), {"a", "b"});
   const JobAnswer a = run.start("a", "1.0", 2);
   const JobAnswer b = run.start("b", "2.0", 2);
-  ASSERT_EQ(a.next.segment.local_steps, 40);
+  ASSERT_EQ(a.next.segment.local_steps, 10);
   const UpdateAnswer answer = deliver_segment(run, "a", "1.0", a, a.next, 5);
   EXPECT_EQ(answer.disposition, Disposition::counted);
   EXPECT_EQ(answer.next.kind, Next::Kind::wait);
@@ -130,9 +130,9 @@ TEST(OnArrival, SegmentsGrowWithTheMeasuredCostOfAnExchange) {
   UpdateAnswer answer = deliver_segment(run, "a", "1.0", job, job.next, 4);
   run.finish_reduce();
   Next next = ask_next(run, "a", answer.id).next;
-  EXPECT_EQ(next.segment.local_steps, 40) << "nothing is known of an exchange yet";
-  // 40 steps of 0.1 s, and 2 s more until the update was in: 18 s of training for 2 s.
-  answer = deliver_segment(run, "a", "1.0", job, next, 6);
+  EXPECT_EQ(next.segment.local_steps, 10) << "nothing is known of an exchange yet";
+  // 10 steps of 0.1 s, and 2 s more until the update was in: 18 s of training for 2 s.
+  answer = deliver_segment(run, "a", "1.0", job, next, 3);
   run.finish_reduce();
   next = ask_next(run, "a", answer.id).next;
   EXPECT_EQ(next.segment.local_steps, 180);
