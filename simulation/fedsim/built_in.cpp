@@ -52,7 +52,8 @@ constexpr const char* kResidentPolicy = R"(
 role = ours
 policy = resident
 tune.lr_base = 0.2, 0.1
-tune.eta_global = 2, 3, 1
+tune.eta_global = 2, 1
+tune.average_versions = 16, 32
 )";
 
 constexpr const char* kEqualPolicies = R"(
@@ -117,6 +118,7 @@ const std::string kPaper =
 [experiment]
 name = paper
 seeds = 10
+first_seed = 101
 tuning_seeds = 2
 tuning_budget = 6
 
@@ -152,6 +154,7 @@ const std::string kVariance =
 [experiment]
 name = variance
 seeds = 10
+first_seed = 101
 tuning_seeds = 2
 tuning_budget = 6
 
@@ -163,7 +166,7 @@ queue_mean = 10
 queue_sigma = 1.5
 step_seconds = 0.2
 job_time_limit = 40
-horizon = 300
+horizon = 600
 evaluation_interval = 2
 target = 0.8
 targets_shown = 0.7, 0.75, 0.83
@@ -202,6 +205,7 @@ const std::string kSites =
 [experiment]
 name = sites
 seeds = 10
+first_seed = 101
 tuning_seeds = 2
 tuning_budget = 6
 
@@ -216,7 +220,7 @@ time_scale = 0.0028
 site_warm_up = 800
 step_seconds = 0.2, 0.2, 0.3, 0.4
 job_time_limit = 40
-horizon = 300
+horizon = 800
 evaluation_interval = 2
 target = 0.8
 targets_shown = 0.7, 0.75
