@@ -116,6 +116,8 @@ ServerOptimizer usual_optimizer(PolicyKind policy) {
   switch (policy) {
     case PolicyKind::fedavgm:
       return ServerOptimizer::momentum;
+    case PolicyKind::resident:
+      return ServerOptimizer::heloco;
     case PolicyKind::fedadam:
       return ServerOptimizer::adam;
     case PolicyKind::fedyogi:

@@ -105,7 +105,7 @@ struct PolicyConfig {
   std::optional<std::int64_t> buffer_size;
 
   // The server's step (server_step.h). The named policies set the optimiser they are named after;
-  // absent elsewhere: none.
+  // absent elsewhere: none, and heloco under resident.
   std::optional<ServerOptimizer> outer;
   // Absent: 1 without an optimiser and for fedavgm, 0.1 for adam, yogi and adagrad; otherwise what
   // makes the sum of all steps that one delta causes equal to that delta: 1 − m, for heloco

@@ -67,7 +67,7 @@ average_versions = 16
 tune.lr_base = 0.2, 0.1
 tune.eta_global = 1, 2
 tune.local_steps = 20, 10
-tune.outer = none, momentum
+tune.outer = none, heloco
 
 [policy.fedbuff-resident]
 role = equal
@@ -75,9 +75,10 @@ policy = fedbuff
 segments_per_job = 0
 early_submission = 0.5
 average_versions = 16
+local_steps = 10
 tune.lr_base = 0.2, 0.1
 tune.eta_global = 1, 2
-tune.local_steps = 20, 10
+tune.outer = none, heloco
 tune.buffer_size = 2, 4
 )";
 
@@ -249,6 +250,7 @@ const std::string kAblation = R"(# Resident with one thing changed at a time, un
 [experiment]
 name = ablation
 seeds = 10
+first_seed = 201
 tuning_seeds = 0
 tuning_budget = 1
 
@@ -307,6 +309,12 @@ policy = resident
 lr_base = 0.2
 eta_global = 1
 
+[policy.no-outer-step]
+role = equal
+policy = resident
+lr_base = 0.2
+outer = none
+
 [policy.outer-momentum]
 role = equal
 policy = resident
@@ -324,12 +332,6 @@ role = equal
 policy = resident
 lr_base = 0.2
 outer = delayed_nesterov
-
-[policy.outer-heloco]
-role = equal
-policy = resident
-lr_base = 0.2
-outer = heloco
 
 [policy.control-variates]
 role = equal
@@ -366,12 +368,6 @@ role = equal
 policy = resident
 lr_base = 0.2
 gamma = 0.05
-
-[policy.wait-factor]
-role = equal
-policy = resident
-lr_base = 0.2
-wait_factor = harmonic
 )";
 
 const std::string kRounds = R"(# FedQueue as corrected with one thing changed at a time, untuned.

@@ -76,7 +76,9 @@ TEST(Resident, WeighsADeltaByShareStalenessAndParticipation) {
   EXPECT_NEAR(aggregation.updates[0].weight, 2 * 0.25, 1e-12);
   EXPECT_NEAR(aggregation.updates[1].weight, 2 * 0.25 * (1 / 1.5) / 0.5, 1e-12);
   EXPECT_FALSE(aggregation.rebuild_models);
-  EXPECT_EQ(aggregation.step.optimizer, ServerOptimizer::none);
+  EXPECT_EQ(aggregation.step.optimizer, ServerOptimizer::heloco);
+  EXPECT_DOUBLE_EQ(aggregation.step.momentum, 0.9);
+  EXPECT_DOUBLE_EQ(aggregation.step.learning_rate, 1 / 1.9);
 }
 
 TEST(Resident, TakesAnOuterMomentumWhenAsked) {

@@ -46,7 +46,7 @@ TEST(OnArrival, EveryUpdateMakesAVersionAndTheNextBaseHoldsIt) {
   EXPECT_EQ(answer.next.kind, Next::Kind::wait);
   EXPECT_LE(answer.next.wait_s, 1) << "the model is there in a moment";
   ASSERT_EQ(run.reduces.size(), 1u);
-  EXPECT_EQ(run.reduces[0].plan.step.optimizer, ServerOptimizer::none);
+  EXPECT_EQ(run.reduces[0].plan.step.optimizer, ServerOptimizer::heloco);
   EXPECT_NEAR(run.reduces[0].plan.updates[0].weight, 1, 1e-12) << "half of the data, a step of 2";
   EXPECT_EQ(ask_next(run, "a", answer.id).next.kind, Next::Kind::wait) << "not published yet";
   run.finish_reduce();
