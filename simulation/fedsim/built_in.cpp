@@ -87,6 +87,7 @@ const std::string kQuick = std::string(
 [experiment]
 name = quick
 seeds = 5
+first_seed = 101
 tuning_seeds = 1
 tuning_budget = 3
 
@@ -96,7 +97,7 @@ facilities = 4
 alpha = 0.5
 step_seconds = 0.2
 job_time_limit = 40
-horizon = 200
+horizon = 400
 evaluation_interval = 2
 evaluation_samples = 1000
 target = 0.8
