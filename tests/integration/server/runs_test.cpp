@@ -270,8 +270,8 @@ std::vector<float> reference_sum(const tensor::Reader& current,
 }
 
 TEST(Run, UnderATimerEveryPublishedModelIsTheSumOfTheJournalledSet) {
-  ServerRun run({"--rounds", "6", "--t_sync_s", "0.6", "--theta_s", "0.05", "--plan_retry_s",
-                 "0.05", "--models_kept", "0", "--lease_s", "60"},
+  ServerRun run({"--policy", "fedqueue", "--rounds", "6", "--t_sync_s", "0.6", "--theta_s", "0.05",
+                 "--plan_retry_s", "0.05", "--models_kept", "0", "--lease_s", "60"},
                 {"alpha", "bravo", "charlie"});
   run.start();
   std::vector<std::thread> threads;
