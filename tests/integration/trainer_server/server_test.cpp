@@ -81,6 +81,21 @@ class ServerTest : public ::testing::Test {
            " --dataset data --work_directory work-" + facility;
   }
 
+  // Both facilities train to the run's end, and every version is judged. Returns the judge's lines.
+  std::string train_and_judge() {
+    std::filesystem::create_directories(directory_ / "work-judge");
+    Process judge(directory_, "judge",
+                  kTrainer +
+                      " evaluate --follow --poll 0.2 --format json --kit site-a --run stripes" +
+                      " --server " + endpoint() + " --dataset data --work_directory work-judge");
+    Process first(directory_, "first", connected("train", "site-a"));
+    Process second(directory_, "second", connected("train", "site-b"));
+    EXPECT_EQ(first.wait(), 0) << first.output() << server_->output();
+    EXPECT_EQ(second.wait(), 0) << second.output() << server_->output();
+    EXPECT_EQ(judge.wait(), 0) << judge.output();
+    return judge.output();
+  }
+
   std::filesystem::path directory_;
   std::unique_ptr<Process> server_;
   std::string log_;
@@ -90,19 +105,10 @@ TEST_F(ServerTest, TwoFacilitiesTrainARunToItsEndAndEachVersionIsJudged) {
   ASSERT_NO_FATAL_FAILURE(
       start_server("--policy fedavg --local_steps 20 --lr_base 0.02 --rounds 2 --quorum 2 "
                    "--segments_per_job 10 --t_sync_s 60"));
-  std::filesystem::create_directories(directory_ / "work-judge");
-  Process judge(directory_, "judge",
-                kTrainer +
-                    " evaluate --follow --poll 0.2 --format json --kit site-a --run stripes" +
-                    " --server " + endpoint() + " --dataset data --work_directory work-judge");
-  Process first(directory_, "first", connected("train", "site-a"));
-  Process second(directory_, "second", connected("train", "site-b"));
-  EXPECT_EQ(first.wait(), 0) << first.output() << server_->output();
-  EXPECT_EQ(second.wait(), 0) << second.output() << server_->output();
-  EXPECT_EQ(judge.wait(), 0) << judge.output();
+  const std::string judged = train_and_judge();
   EXPECT_TRUE(std::filesystem::exists(directory_ / "run/server/models/round-0002.safetensors"))
       << server_->output();
-  EXPECT_THAT(judge.output(), HasSubstr("\"version\":2"));
+  EXPECT_THAT(judged, HasSubstr("\"version\":2"));
   // A job that comes after the end is told so and is no failure.
   EXPECT_EQ(run("late", connected("train", "site-b")), 0) << log_;
 }
@@ -112,16 +118,7 @@ TEST_F(ServerTest, ThePolicysMeanOfVersionsIsJudgedAndExported) {
   ASSERT_NO_FATAL_FAILURE(
       start_server("--policy fedavg --local_steps 20 --lr_base 0.05 --rounds 3 --quorum 2 "
                    "--segments_per_job 10 --t_sync_s 60 --average_versions 3"));
-  std::filesystem::create_directories(directory_ / "work-judge");
-  Process judge(directory_, "judge",
-                kTrainer +
-                    " evaluate --follow --poll 0.2 --format json --kit site-a --run stripes" +
-                    " --server " + endpoint() + " --dataset data --work_directory work-judge");
-  Process first(directory_, "first", connected("train", "site-a"));
-  Process second(directory_, "second", connected("train", "site-b"));
-  EXPECT_EQ(first.wait(), 0) << first.output() << server_->output();
-  EXPECT_EQ(second.wait(), 0) << second.output() << server_->output();
-  EXPECT_EQ(judge.wait(), 0) << judge.output();
+  const std::string judged = train_and_judge();
   EXPECT_TRUE(std::filesystem::is_empty(directory_ / "work-judge")) << "fetched models stay";
   const auto loss_in = [](const std::string& text) {
     const std::size_t at = text.rfind("\"loss\":");
@@ -132,9 +129,9 @@ TEST_F(ServerTest, ThePolicysMeanOfVersionsIsJudgedAndExported) {
   ASSERT_EQ(run("newest", kServer + " export run --average 1 -o newest.safetensors"), 0) << log_;
   const std::string offline = kTrainer + " evaluate --format json --dataset data --model-file ";
   ASSERT_EQ(run("judge-mean", offline + "mean.safetensors"), 0) << log_;
-  EXPECT_EQ(loss_in(log_), loss_in(judge.output())) << judge.output();
+  EXPECT_EQ(loss_in(log_), loss_in(judged)) << judged;
   ASSERT_EQ(run("judge-newest", offline + "newest.safetensors"), 0) << log_;
-  EXPECT_NE(loss_in(log_), loss_in(judge.output()));
+  EXPECT_NE(loss_in(log_), loss_in(judged));
 }
 
 TEST_F(ServerTest, WhatAKilledJobTrainedIsSentByItsNextLaunch) {
