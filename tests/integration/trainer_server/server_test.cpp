@@ -116,7 +116,7 @@ TEST_F(ServerTest, TwoFacilitiesTrainARunToItsEndAndEachVersionIsJudged) {
 // What is judged is what a user takes away.
 TEST_F(ServerTest, ThePolicysMeanOfVersionsIsJudgedAndExported) {
   ASSERT_NO_FATAL_FAILURE(
-      start_server("--policy fedavg --local_steps 20 --lr_base 0.05 --rounds 3 --quorum 2 "
+      start_server("--policy fedavg --local_steps 5 --lr_base 0.001 --rounds 3 --quorum 2 "
                    "--segments_per_job 10 --t_sync_s 60 --average_versions 3"));
   const std::string judged = train_and_judge();
   EXPECT_TRUE(std::filesystem::is_empty(directory_ / "work-judge")) << "fetched models stay";
