@@ -89,7 +89,7 @@ Result<RunState> ask_state(Link& link) {
                  "Client and server may be of different releases."};
   }
   RunState state{document["version"].get<Version>(), document["state"] == "finished", 1};
-  if (const auto found = document.find("average");
+  if (const auto found = document.find("average_versions");
       found != document.end() && found->is_number_integer())
     state.average = std::max<std::int64_t>(1, found->get<std::int64_t>());
   return state;

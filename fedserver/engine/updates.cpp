@@ -88,9 +88,8 @@ bool Engine::answer_is_forgotten(const FacilityId& facility_id, const UpdateId& 
   if (parts->segment > attempt->second.segments_done) return false;
   answer(Error{Code::conflict,
                "update " + id.str() +
-                   ": it was decided, and so were later ones of its job, since " +
-                   "when its answer is not kept",
-               ""});
+                   ": it was decided, and its answer was kept until two later ones of its job were",
+               "Ask for the newest update of the job."});
   return true;
 }
 

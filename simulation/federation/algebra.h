@@ -29,8 +29,8 @@ class TensorAlgebra final : public ModelAlgebra {
                          const std::vector<SharedBytes>& bases, const Bytes* state) override;
   Result<double> screen(const Bytes& update, const Bytes& model, double norm_max) override;
 
-  // The plain mean of models, as aggregation/reduce/average.h makes it of files; what is no float
-  // is the newest one's. REQUIRES: not empty.
+  // The plain mean of models, buffers included (of files aggregation/reduce/average.h makes it,
+  // with pooled running variances); what is no float is the newest one's. REQUIRES: not empty.
   [[nodiscard]] Bytes mean_of(const std::deque<Bytes>& models) const;
 
  private:

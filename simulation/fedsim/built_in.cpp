@@ -82,6 +82,21 @@ tune.outer = none, heloco
 tune.buffer_size = 2, 4
 )";
 
+struct Variant {
+  const char* name;
+  const char* options;  // on top of the base's
+};
+
+// The base as ours, and every variant as one to compare it with.
+std::string changed_one_at_a_time(const std::string& name, const std::string& base,
+                                  const std::vector<Variant>& variants) {
+  std::string text = "\n[policy." + name + "]\nrole = ours\n" + base;
+  for (const Variant& variant : variants)
+    text += std::string("\n[policy.") + variant.name + "]\nrole = equal\n" + base +
+            variant.options + "\n";
+  return text;
+}
+
 const std::string kQuick = std::string(
                                R"(# Minutes on two cores: a calm and a wild queue, five seeds.
 [experiment]
@@ -247,7 +262,8 @@ failure_rate = 0.1
 )") +
     kPublishedPolicies + kResidentPolicy + kEqualPolicies;
 
-const std::string kAblation = R"(# Resident with one thing changed at a time, untuned.
+const std::string kAblation =
+    std::string(R"(# Resident with one thing changed at a time, untuned.
 [experiment]
 name = ablation
 seeds = 10
@@ -273,105 +289,30 @@ targets_shown = 0.7, 0.75
 [setting.mild]
 queue_mean = 4
 queue_sigma = 1
-
-[policy.resident]
-role = ours
-policy = resident
+)") +
+    changed_one_at_a_time("resident", R"(policy = resident
 lr_base = 0.2
+)",
+                          {
+                              {"submitted-late", "early_submission = -1"},
+                              {"submitted-at-start", "early_submission = 0"},
+                              {"one-segment-a-job", "segments_per_job = 1\nsegment_steps_min = 50"},
+                              {"longer-segments", "segment_steps_min = 20"},
+                              {"step-1", "eta_global = 1"},
+                              {"no-outer-step", "outer = none"},
+                              {"outer-momentum", "outer = momentum"},
+                              {"outer-nesterov", "outer = nesterov"},
+                              {"outer-delayed-nesterov", "outer = delayed_nesterov"},
+                              {"control-variates", "control_variates = true"},
+                              {"newest-version", "average_versions = 1"},
+                              {"data-shares", "weights = samples"},
+                              {"constant-staleness", "staleness_fn = constant"},
+                              {"staleness-cap-1", "staleness_max = 1"},
+                              {"short-memory", "gamma = 0.05"},
+                          });
 
-[policy.submitted-late]
-role = equal
-policy = resident
-lr_base = 0.2
-early_submission = -1
-
-[policy.submitted-at-start]
-role = equal
-policy = resident
-lr_base = 0.2
-early_submission = 0
-
-[policy.one-segment-a-job]
-role = equal
-policy = resident
-lr_base = 0.2
-segments_per_job = 1
-segment_steps_min = 50
-
-[policy.longer-segments]
-role = equal
-policy = resident
-lr_base = 0.2
-segment_steps_min = 20
-
-[policy.step-1]
-role = equal
-policy = resident
-lr_base = 0.2
-eta_global = 1
-
-[policy.no-outer-step]
-role = equal
-policy = resident
-lr_base = 0.2
-outer = none
-
-[policy.outer-momentum]
-role = equal
-policy = resident
-lr_base = 0.2
-outer = momentum
-
-[policy.outer-nesterov]
-role = equal
-policy = resident
-lr_base = 0.2
-outer = nesterov
-
-[policy.outer-delayed-nesterov]
-role = equal
-policy = resident
-lr_base = 0.2
-outer = delayed_nesterov
-
-[policy.control-variates]
-role = equal
-policy = resident
-lr_base = 0.2
-control_variates = true
-
-[policy.newest-version]
-role = equal
-policy = resident
-lr_base = 0.2
-average_versions = 1
-
-[policy.data-shares]
-role = equal
-policy = resident
-lr_base = 0.2
-weights = samples
-
-[policy.constant-staleness]
-role = equal
-policy = resident
-lr_base = 0.2
-staleness_fn = constant
-
-[policy.staleness-cap-1]
-role = equal
-policy = resident
-lr_base = 0.2
-staleness_max = 1
-
-[policy.short-memory]
-role = equal
-policy = resident
-lr_base = 0.2
-gamma = 0.05
-)";
-
-const std::string kRounds = R"(# FedQueue as corrected with one thing changed at a time, untuned.
+const std::string kRounds =
+    std::string(R"(# FedQueue as corrected with one thing changed at a time, untuned.
 [experiment]
 name = rounds
 seeds = 10
@@ -396,86 +337,25 @@ targets_shown = 0.7, 0.8
 [setting.wild]
 queue_mean = 10
 queue_sigma = 1.5
-
-[policy.corrected]
-role = ours
-policy = fedqueue
+)") +
+    changed_one_at_a_time(
+        "corrected", R"(policy = fedqueue
 t_sync = 20
 lr_base = 0.2
-
-[policy.published]
-role = equal
-policy = fedqueue
-semantics = published
-t_sync = 20
-theta = 2
-warm_up_steps = 10
-staleness_fn = harmonic:0.5
-lr_base = 0.2
-
-[policy.many-segments]
-role = equal
-policy = fedqueue
-t_sync = 20
-lr_base = 0.2
-segments_per_job = 0
-
-[policy.submitted-early]
-role = equal
-policy = fedqueue
-t_sync = 20
-lr_base = 0.2
-early_submission = 0.5
-
-[policy.data-shares]
-role = equal
-policy = fedqueue
-t_sync = 20
-lr_base = 0.2
-weights = samples
-
-[policy.scaled-rate]
-role = equal
-policy = fedqueue
-t_sync = 20
-lr_base = 0.2
-scale_learning_rate = true
-
-[policy.outer-momentum]
-role = equal
-policy = fedqueue
-t_sync = 20
-lr_base = 0.2
-outer = momentum
-
-[policy.wait-factor]
-role = equal
-policy = fedqueue
-t_sync = 20
-lr_base = 0.2
-wait_factor = harmonic
-
-[policy.ewma]
-role = equal
-policy = fedqueue
-t_sync = 20
-lr_base = 0.2
-wait_predictor = ewma
-
-[policy.staleness-cap-1]
-role = equal
-policy = fedqueue
-t_sync = 20
-lr_base = 0.2
-staleness_max = 1
-
-[policy.mean-of-4]
-role = equal
-policy = fedqueue
-t_sync = 20
-lr_base = 0.2
-average_versions = 4
-)";
+)",
+        {
+            {"published",
+             "semantics = published\ntheta = 2\nwarm_up_steps = 10\nstaleness_fn = harmonic:0.5"},
+            {"many-segments", "segments_per_job = 0"},
+            {"submitted-early", "early_submission = 0.5"},
+            {"data-shares", "weights = samples"},
+            {"scaled-rate", "scale_learning_rate = true"},
+            {"outer-momentum", "outer = momentum"},
+            {"wait-factor", "wait_factor = harmonic"},
+            {"ewma", "wait_predictor = ewma"},
+            {"staleness-cap-1", "staleness_max = 1"},
+            {"mean-of-4", "average_versions = 4"},
+        });
 
 }  // namespace
 
