@@ -210,6 +210,10 @@ std::vector<std::pair<std::string, std::string>> Setting::options() const {
   return result;
 }
 
+bool Setting::reads_trace() const {
+  return world == WorldKind::replay || (world == WorldKind::site && background == "trace");
+}
+
 Status Setting::validate() const {
   const auto wrong = [&](const std::string& what) {
     return Error{Code::usage, "check the setting " + name + ": " + what,
@@ -217,9 +221,7 @@ Status Setting::validate() const {
   };
   if (!all_at_least(queue_mean_s, 0) || !all_at_least(queue_fixed_s, 0) || queue_sigma < 0)
     return wrong("queue waits and queue_sigma must not be negative");
-  const bool needs_trace =
-      world == WorldKind::replay || (world == WorldKind::site && background == "trace");
-  if (needs_trace && trace.empty())
+  if (reads_trace() && trace.empty())
     return wrong("this world needs trace, the path of a log in the Standard Workload Format");
   if (background != "model" && background != "trace")
     return wrong("background is '" + background + "', expected model or trace");

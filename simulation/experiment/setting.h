@@ -68,6 +68,8 @@ struct Setting {
   std::vector<double> targets_shown;  // further ones in the tables
 
   [[nodiscard]] Status validate() const;
+  // True where waits or other people's jobs come from `trace`.
+  [[nodiscard]] bool reads_trace() const;
   // Sets one value from text; an unknown name names the nearest.
   [[nodiscard]] Status set(std::string_view name, std::string_view value);
   // Every option as `set` reads it.

@@ -191,9 +191,7 @@ Status check_training(const Setting& setting, const PolicyConfig& policy) {
 Result<Logs> read_logs(const Experiment& experiment) {
   Logs logs;
   for (const Setting& setting : experiment.settings) {
-    const bool needed = setting.world == WorldKind::replay ||
-                        (setting.world == WorldKind::site && setting.background == "trace");
-    if (!needed || logs.count(setting.trace) != 0) continue;
+    if (!setting.reads_trace() || logs.count(setting.trace) != 0) continue;
     Result<SwfLog> log = read_swf(setting.trace);
     if (!log) return log.error();
     logs.emplace(setting.trace, std::move(*log));

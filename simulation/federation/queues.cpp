@@ -10,12 +10,12 @@
 namespace fedqueue::simulation {
 namespace {
 
-// Each facility and seed begins at another place of the log, at least so much before its end that
-// the horizon fits, where the log is long enough.
+// Each facility and seed begins at another place of the log: so long before its end that the
+// horizon fits, or anywhere in one that is too short for that and is read again from its beginning.
 double offset_in(const SwfLog& log, const Setting& setting, Prng& random) {
   const double span = log.jobs.back().submit_s - log.jobs.front().submit_s;
   const double needed = (setting.horizon_s + setting.site_warm_up_s) / setting.time_scale;
-  return std::max(0.0, span - needed) * random.uniform();
+  return (span > needed ? span - needed : span) * random.uniform();
 }
 
 Result<std::unique_ptr<BatchQueue>> site_of(const Setting& setting, int facility,

@@ -262,6 +262,87 @@ failure_rate = 0.1
 )") +
     kPublishedPolicies + kResidentPolicy + kEqualPolicies;
 
+const std::string kReplay =
+    std::string(
+        R"(# Waits of a log: four facilities in which a job waits as long as the log's jobs did, with rounds of
+# an hour and of twelve, and a site that is busy with the log's jobs.
+[experiment]
+name = replay
+seeds = 10
+first_seed = 101
+tuning_seeds = 1
+tuning_budget = 3
+
+[defaults]
+world = replay
+trace = )") +
+    kNoTrace +
+    R"(
+facilities = 4
+alpha = 0.3
+step_seconds = 0.2
+job_time_limit = 40
+horizon = 800
+evaluation_interval = 2
+target = 0.8
+targets_shown = 0.7, 0.75
+
+[setting.rounds-of-1-h]
+time_scale = 0.0028
+
+[setting.rounds-of-12-h]
+time_scale = 0.00023
+
+[setting.site]
+world = site
+background = trace
+job_nodes = 8
+time_scale = 0.0028
+site_warm_up = 800
+)" + kPublishedPolicies +
+    kResidentPolicy + kEqualPolicies;
+
+const std::string kModels =
+    std::string(
+        R"(# Larger models: the convolutional network of the published setting, and LeNet-5 where waits vary.
+# A step costs 10 and 100 times that of the mlp, so nothing is tuned.
+[experiment]
+name = models
+seeds = 5
+first_seed = 101
+tuning_seeds = 0
+tuning_budget = 1
+
+[defaults]
+world = lognormal
+facilities = 4
+alpha = 0.5
+queue_mean = 10
+queue_sigma = 1.5
+step_seconds = 0.2
+job_time_limit = 40
+horizon = 300
+evaluation_interval = 4
+evaluation_samples = 1000
+target = 0.75
+targets_shown = 0.7
+
+[setting.lenet5-rho-4-alpha-0-1]
+model = lenet5
+queue_mean = 4
+alpha = 0.1
+
+[setting.lenet5-rho-10]
+model = lenet5
+
+[setting.cnn-rho-0-9-sigma-0-4]
+model = cnn
+queue_mean = 0.9
+queue_sigma = 0.4
+horizon = 100
+)") +
+    kPublishedPolicies + kResidentPolicy + kEqualPolicies;
+
 const std::string kAblation =
     std::string(R"(# Resident with one thing changed at a time, untuned.
 [experiment]
@@ -365,6 +446,8 @@ const std::vector<BuiltInExperiment>& built_in_experiments() {
       {"paper", "the published setting: FedQueue and its baselines", kPaper},
       {"variance", "high variance of waits: resident segments and all others", kVariance},
       {"sites", "simulated sites with backfill, failures and limits", kSites},
+      {"replay", "waits and jobs of a log that is given with --trace", kReplay},
+      {"models", "lenet5 where waits vary, cnn in the published setting; untuned", kModels},
       {"ablation", "resident with one thing changed at a time", kAblation},
       {"rounds", "FedQueue in rounds with one thing changed at a time", kRounds}};
   return experiments;

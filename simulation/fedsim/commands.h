@@ -16,6 +16,9 @@ namespace fedqueue {
 [[nodiscard]] Command check_command();
 [[nodiscard]] Command replay_command();
 
+// The `trace` of a built-in experiment whose log the user gives.
+inline constexpr const char* kNoTrace = "-";
+
 // The experiments that fedsim brings along, as files.
 struct BuiltInExperiment {
   std::string name;

@@ -61,6 +61,10 @@ std::vector<OptionSpec> options_of(bool comparing) {
        .help = "Only these policies of the experiment.",
        .repeated = true,
        .in_files = false},
+      {.name = "trace",
+       .kind = Kind::path,
+       .help = "Log in the Standard Workload Format for every setting that reads one.",
+       .in_files = false},
       {.name = "fresh",
        .kind = Kind::flag,
        .help = "Forget the results that are in the output folder.",
@@ -122,6 +126,29 @@ Status keep_named(std::vector<T>& items, const std::vector<std::string>& wanted,
   std::erase_if(items, [&](const T& item) {
     return std::count(wanted.begin(), wanted.end(), item.name) == 0;
   });
+  return {};
+}
+
+// The built-in experiments name no log: it is the user's.
+Status set_trace(Experiment& experiment, const Settings& settings) {
+  bool used = false;
+  for (Setting& setting : experiment.settings) {
+    if (!setting.reads_trace()) continue;
+    used = true;
+    if (settings.has("trace")) {
+      setting.trace = settings.path("trace").string();
+    } else if (setting.trace == kNoTrace) {
+      return Error{Code::usage,
+                   "run the setting " + setting.name + ": it replays a log, and none was given",
+                   "Give one in the Standard Workload Format: --trace FILE."};
+    }
+  }
+  if (!used && settings.has("trace")) {
+    return Error{Code::usage,
+                 "replay " + settings.path("trace").string() + ": no setting of '" +
+                     experiment.name + "' reads a log",
+                 "Leave --trace out, or run the experiment 'replay'."};
+  }
   return {};
 }
 
@@ -249,6 +276,7 @@ Result<int> run_cells_of(const Settings& settings, Experiment experiment) {
     return status.error();
   if (Status status = keep_named(experiment.policies, settings.list("policy"), "policy"); !status)
     return status.error();
+  if (Status status = set_trace(experiment, settings); !status) return status.error();
   if (Status status = check_policies(experiment); !status) return status.error();
   const std::filesystem::path folder = settings.has("output")
                                            ? settings.path("output")
@@ -339,6 +367,7 @@ Command compare_command() {
       "report.json, report.html, policies.csv and cells.csv beside them.\n\n" +
       built_in_list();
   command.examples = {"fedsim compare --quick", "fedsim compare paper --processes 2",
+                      "fedsim compare replay --trace site.swf",
                       "fedsim compare experiment.ini --seeds 20 --output results"};
   command.options = options_of(true);
   command.arguments = {

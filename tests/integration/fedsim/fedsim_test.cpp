@@ -145,6 +145,27 @@ TEST_F(Fedsim, MistakesAreNamedBeforeAnythingIsComputed) {
   EXPECT_THAT(content("stderr"), HasSubstr("local_steps"));
 }
 
+TEST_F(Fedsim, ReplaysTheLogThatIsGiven) {
+  EXPECT_EQ(run("run replay --policy resident"), 2);
+  EXPECT_THAT(content("stderr"), HasSubstr("--trace FILE"));
+  EXPECT_EQ(run("run " + experiment() + " --trace " + (folder_ / "site.swf").string()), 2);
+  EXPECT_THAT(content("stderr"), HasSubstr("no setting of 'tiny-run' reads a log"));
+
+  std::ofstream log(folder_ / "site.swf");
+  for (int i = 0; i < 300; ++i)
+    log << i + 1 << " " << 600 * i << " " << 900 + i
+        << " 1200 8 -1 -1 8 1800 -1 1 1 1 1 1 1 -1 -1\n";
+  log.close();
+  std::string replayed = kExperiment;
+  replayed.replace(replayed.find("queue_mean = 1"), 14, "world = replay\ntrace = another.swf");
+  std::ofstream(folder_ / "replayed.ini") << replayed;
+  ASSERT_EQ(run("run " + (folder_ / "replayed.ini").string() + " --policy resident --trace " +
+                (folder_ / "site.swf").string()),
+            0)
+      << content("stderr");
+  EXPECT_THAT(content("out/cells.csv"), HasSubstr("calm,resident,1,"));
+}
+
 TEST_F(Fedsim, ScaleMeasuresTheEngine) {
   const std::string command =
       std::string(FEDSIM_PROGRAM) +

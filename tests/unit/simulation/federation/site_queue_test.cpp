@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "simulation/federation/queues.h"
+
 namespace fedqueue::simulation {
 namespace {
 
@@ -91,6 +95,30 @@ TEST(RuledQueue, AboutAsManyJobsDieAsTheRateSays) {
     for (const QueueChange& change : queue.advance(now)) died += change.kind == Kind::preempted;
   }
   EXPECT_NEAR(died, 250, 45);
+}
+
+TEST(MakeQueue, FacilitiesBeginAtDifferentPlacesOfALogThatIsShorterThanTheExperiment) {
+  Setting setting;
+  setting.world = WorldKind::replay;
+  setting.trace = "log";
+  setting.time_scale = 1;
+  SwfLog log;
+  for (int i = 0; i < 100; ++i) {
+    SwfJob job;
+    job.submit_s = i;
+    job.wait_s = 1 + i;
+    job.processors = 1;
+    log.jobs.push_back(job);
+  }
+  const Logs logs{{"log", log}};
+  std::set<double> starts;
+  for (int facility = 0; facility < 4; ++facility) {
+    const auto queue = make_queue(setting, facility, 1, logs);
+    ASSERT_TRUE(queue);
+    ASSERT_TRUE((*queue)->submit(10, 0));
+    starts.insert((*queue)->next_event_s().value());
+  }
+  EXPECT_EQ(starts.size(), 4u);
 }
 
 }  // namespace
