@@ -1,5 +1,7 @@
 #include "fedclient/options.h"
 
+#include "fedclient/recipe/training_settings.h"
+
 namespace fedqueue {
 
 const std::vector<SbatchWord>& sbatch_words() {
@@ -99,11 +101,13 @@ std::vector<OptionSpec> log_options() {
 }
 
 std::vector<std::string> trainer_setting_names() {
-  return {"dataset",      "device",         "threads",          "batch_size", "momentum",
-          "weight_decay", "proximal",       "lr_warm_up_steps", "seed",       "deterministic",
-          "watchdog",     "poll",           "progress",         "report",     "reserve",
-          "snapshot",     "work_directory", "job_directory",    "plan_key",   "follow",
-          "bin",          "launcher",       "oversubscribe",    "mpi_btl",    "libexec"};
+  std::vector<std::string> names = {
+      "dataset",        "device",        "threads",  "deterministic", "watchdog",
+      "poll",           "progress",      "report",   "reserve",       "snapshot",
+      "work_directory", "job_directory", "plan_key", "follow",        "bin",
+      "launcher",       "oversubscribe", "mpi_btl",  "libexec"};
+  for (const std::string& name : option_names(training_options())) names.push_back(name);
+  return names;
 }
 
 std::vector<std::string> agent_setting_names() {

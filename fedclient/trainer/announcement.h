@@ -1,4 +1,4 @@
-// What rank 0 tells the other ranks before a segment, and what every rank asks of its settings.
+// What rank 0 tells the other ranks before a segment.
 //
 // Thread safety: plain values and pure functions.
 #pragma once
@@ -16,6 +16,7 @@ namespace fedqueue {
 struct Announcement {
   std::int32_t run = 0;       // 0: finish
   std::int32_t controls = 0;  // 1: a correction follows the model
+  std::int64_t resumed = 0;   // 1: a trainer's state follows the model
   char model[32] = {};
   std::int64_t classes = 0;
   std::int64_t rows = 0;
@@ -30,10 +31,5 @@ static_assert(std::is_trivially_copyable_v<Announcement>);
 [[nodiscard]] Announcement announce(const NetworkSpec& spec, const SegmentOrder& order,
                                     const TrainingSettings& training);
 [[nodiscard]] NetworkSpec spec_of(const Announcement& announcement);
-
-// Code::usage when so many ranks cannot train like this.
-[[nodiscard]] Status check_training(const TrainingSettings& training, int ranks);
-// Code::usage when a model with control variates cannot be trained like this.
-[[nodiscard]] Status check_controls(const TrainingSettings& training);
 
 }  // namespace fedqueue

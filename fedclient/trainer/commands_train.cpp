@@ -14,40 +14,6 @@
 namespace fedqueue {
 namespace {
 
-std::vector<OptionSpec> training_options() {
-  return {{.name = "batch_size",
-           .kind = Kind::integer,
-           .built_in = "64",
-           .help = "Samples per step over all ranks.",
-           .minimum = 1},
-          {.name = "momentum",
-           .kind = Kind::real,
-           .built_in = "0.9",
-           .help = "Of the local SGD.",
-           .minimum = 0,
-           .maximum = 1},
-          {.name = "weight_decay",
-           .kind = Kind::real,
-           .built_in = "0",
-           .help = "Of the local SGD; biases do not decay.",
-           .minimum = 0},
-          {.name = "proximal",
-           .kind = Kind::real,
-           .built_in = "0",
-           .help = "Pull towards the segment's base (FedProx).",
-           .minimum = 0},
-          {.name = "lr_warm_up_steps",
-           .kind = Kind::integer,
-           .built_in = "0",
-           .help = "Steps over which a job's learning rate rises.",
-           .minimum = 0},
-          {.name = "seed",
-           .kind = Kind::integer,
-           .built_in = "1",
-           .help = "Seed of the order of the samples.",
-           .minimum = 0}};
-}
-
 std::vector<OptionSpec> process_options() {
   return {{.name = "deterministic",
            .kind = Kind::flag,
@@ -70,14 +36,15 @@ std::vector<OptionSpec> process_options() {
            .minimum = 0}};
 }
 
-TrainerOptions trainer_options(const Settings& settings, const CollectiveOptions& collective) {
+Result<TrainerOptions> trainer_options(const Settings& settings,
+                                       const CollectiveOptions& collective) {
   TrainerOptions options;
-  options.training.batch_size = settings.integer("batch_size");
-  options.training.momentum = settings.real("momentum");
-  options.training.weight_decay = settings.real("weight_decay");
-  options.training.proximal = settings.real("proximal");
-  options.training.warm_up_steps = settings.integer("lr_warm_up_steps");
-  options.training.seed = static_cast<std::uint64_t>(settings.integer("seed"));
+  std::map<std::string, std::string> said;
+  for (const OptionSpec& option : training_options())
+    if (settings.has(option.name)) said[option.name] = settings.text_of(option.name);
+  Result<TrainingSettings> training = training_settings(said);
+  if (!training) return training.error();
+  options.training = *training;
   options.device = settings.text("device");
   options.gpu_ordinal = collective.gpu_ordinal;
   options.threads = static_cast<int>(settings.integer("threads"));
@@ -93,6 +60,7 @@ struct Rank {
   Log log;
   std::unique_ptr<Collective> collective;
   std::unique_ptr<Trainer> trainer;
+  TrainingSettings training;  // the facility's own
 
   [[nodiscard]] bool leads() const { return collective->rank() == 0; }
 };
@@ -113,16 +81,18 @@ Result<Rank> start_rank(const Settings& settings) {
   if (!log) return log.error();
   rank.log = *log;
 
+  Result<TrainerOptions> options = trainer_options(settings, collective_options);
+  if (!options) return options.error();
   Result<Dataset> dataset = load_dataset(settings.path("dataset"), Split::train);
   const Result<std::int64_t> all = rank.collective->minimum(dataset ? 1 : 0);
   if (!dataset) return within("rank " + std::to_string(rank.collective->rank()), dataset.error());
   if (!all) return all.error();
   if (*all == 0) return Error{Code::data, "start training: another rank has no dataset", ""};
   Result<std::unique_ptr<Trainer>> trainer =
-      Trainer::create(trainer_options(settings, collective_options), *rank.collective,
-                      std::move(*dataset), rank.log);
+      Trainer::create(*options, *rank.collective, std::move(*dataset), rank.log);
   if (!trainer) return trainer.error();
   rank.trainer = std::move(*trainer);
+  rank.training = options->training;
   return rank;
 }
 
@@ -147,15 +117,16 @@ Result<int> leave(Rank& rank, const Error& error) {
 
 void print_local(const Settings& settings, const Rank& rank, const SegmentResult& result) {
   if (settings.text("format") == "json") {
-    std::cout << nlohmann::ordered_json{{"ranks", rank.collective->size()},
-                                        {"steps", result.steps_run},
-                                        {"loss", result.loss_mean},
-                                        {"samples", result.samples},
-                                        {"seconds_per_step", result.seconds_per_step},
-                                        {"train_seconds", result.train_seconds},
-                                        {"stopped_early", result.stopped_early}}
-                     .dump()
-              << "\n";
+    nlohmann::ordered_json report = {{"ranks", rank.collective->size()},
+                                     {"steps", result.steps_run},
+                                     {"loss", result.loss_mean},
+                                     {"learning_rate", result.learning_rate},
+                                     {"samples", result.samples},
+                                     {"seconds_per_step", result.seconds_per_step},
+                                     {"train_seconds", result.train_seconds},
+                                     {"stopped_early", result.stopped_early}};
+    if (result.noise_scale) report["noise_scale"] = *result.noise_scale;
+    std::cout << report.dump() << "\n";
     return;
   }
   std::cout << result.steps_run << " steps on " << rank.collective->size() << " rank(s), mean loss "
@@ -170,12 +141,20 @@ Result<int> train_local(const Settings& settings) {
   SegmentOrder order;
   order.local_steps = settings.integer("steps");
   order.learning_rate = settings.real("learning_rate");
-  order.model_file = settings.path("initial");
+  if (Status loaded = rank.trainer->load(settings.path("initial")); !loaded)
+    return leave(rank, loaded.error());
+  std::error_code failed;
+  if (settings.has("state") && std::filesystem::exists(settings.path("state"), failed)) {
+    if (Status resumed = rank.trainer->resume(settings.path("state")); !resumed)
+      return leave(rank, resumed.error());
+  }
   Result<SegmentResult> result =
       rank.trainer->run(order, [](std::int64_t) { return !stop_signal_seen().empty(); });
   if (!result) return leave(rank, result.error());
   Status written;
-  if (settings.has("update") && result->steps_run > 0) {
+  if (settings.has("state") && result->steps_run > 0)
+    written = rank.trainer->keep(settings.path("state"));
+  if (written && settings.has("update") && result->steps_run > 0) {
     written = rank.trainer->write_update(settings.path("update"));
   }
   if (written && settings.has("output") && result->steps_run > 0) {
@@ -199,13 +178,13 @@ std::filesystem::path job_directory(const Settings& settings, const Environment&
   return settings.path("work_directory") / ("job-" + job);
 }
 
-// All jobs of a facility for one run share it. An agent keeps the folders of jobs in STATE/jobs,
-// where it clears out old ones: this one lies outside.
-std::filesystem::path controls_directory(const std::filesystem::path& job_directory,
-                                         const RunId& run) {
+// All jobs of a facility for one run share what lies there. An agent keeps the folders of jobs in
+// STATE/jobs, where it clears out old ones: this one lies outside.
+std::filesystem::path beside_jobs(const std::filesystem::path& job_directory,
+                                  const std::string& name) {
   std::filesystem::path beside = std::filesystem::absolute(job_directory).parent_path();
   if (beside.filename() == "jobs") beside = beside.parent_path();
-  return beside / ("controls-" + run.str());
+  return beside / name;
 }
 
 // Rank 0 alone speaks to the server.
@@ -221,9 +200,12 @@ Result<int> lead(const Settings& settings, Rank& rank) {
   options.facility = FacilityId(connection->name);
   options.plan_key = environment("FEDQUEUE_PLAN_KEY").value_or("");
   options.job_directory = job_directory(settings, environment, options.record.attempt);
-  options.controls_directory = controls_directory(options.job_directory, connection->link.run);
+  const std::string run = connection->link.run.str();
+  options.controls_directory = beside_jobs(options.job_directory, "controls-" + run);
+  options.training_state = beside_jobs(options.job_directory, "training-" + run + ".safetensors");
+  options.keep_s = settings.real("snapshot");
   options.reserve_s = settings.real("reserve");
-  options.training = trainer_options(settings, {}).training;
+  options.training = rank.training;
   options.interrupted = stop_signal_seen;
   rank.log = rank.log.with({{"run", connection->link.run},
                             {"facility", options.facility},
@@ -301,6 +283,12 @@ std::vector<Command> train_commands() {
                             .built_in = "0.05",
                             .help = "Of every step.",
                             .minimum = 0,
+                            .in_files = false},
+                           {.name = "state",
+                            .kind = Kind::path,
+                            .help = "Go on with the optimizer's state and the places in schedule "
+                                    "and data that are kept here, and keep them here.",
+                            .value_name = "FILE",
                             .in_files = false},
                            {.name = "output",
                             .kind = Kind::path,

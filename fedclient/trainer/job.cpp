@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "core/base/digest.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "fedclient/session/snapshot.h"
 
@@ -40,7 +41,21 @@ class SegmentTrainer final : public LocalTrainer {
     if (!settings) return settings.error();
     settings->seed = seed_for_attempt(settings->seed, options_.facility, options_.record.attempt);
     if (Status configured = trainer_.configure(*settings); !configured) return configured;
-    return trainer_.load(model, options_.controls_directory);
+    if (Status loaded = trainer_.load(model, options_.controls_directory); !loaded) return loaded;
+    if (!resumed_) resume();
+    return {};
+  }
+
+  // Lets the facility's next job go on here. Another job of the facility that writes at this very
+  // moment goes first.
+  void keep_state() {
+    if (options_.training_state.empty() || !changed_) return;
+    kept_at_ = Clock::now();
+    const Result<LockFile> lock = LockFile::acquire(options_.training_state.string() + ".lock",
+                                                    options_.record.attempt.str());
+    const Status kept = lock ? trainer_.keep(options_.training_state) : Status(lock.error());
+    if (!kept) return log_.warning("training state not kept", {{"cause", kept.error().message}});
+    changed_ = false;
   }
 
   std::filesystem::path controls() const override {
@@ -62,12 +77,17 @@ class SegmentTrainer final : public LocalTrainer {
       return control.stop ||
              (control.until != Clock::time_point::max() && now + longest_step >= control.until);
     };
-    const auto snapshot = [&](const SegmentResult& so_far) { keep(so_far, update); };
+    const auto snapshot = [&](const SegmentResult& so_far) {
+      keep(so_far, update);
+      changed_ = true;
+      keep_state();
+    };
     Result<SegmentResult> result = trainer_.run(order, stop, snapshot);
     if (!result) return result.error();
     steps_before_ += result->steps_run;
     control.steps_done = steps_before_;
     if (result->steps_run > 0) {
+      changed_ = true;
       if (Status written = trainer_.write_update(update); !written) return written.error();
     }
     log_.info("segment trained", {{"base", version_},
@@ -76,10 +96,28 @@ class SegmentTrainer final : public LocalTrainer {
                                   {"loss", result->loss_mean},
                                   {"seconds_per_step", result->seconds_per_step},
                                   {"train_seconds", result->train_seconds}});
+    const bool due = Clock::now() - kept_at_ >= std::chrono::duration<double>(options_.keep_s);
+    if (options_.keep_s > 0 && due) keep_state();
     return metadata(*result);
   }
 
  private:
+  // An unusable state is no reason to stop: the optimiser begins empty, as in a first job.
+  void resume() {
+    resumed_ = true;
+    std::error_code failed;
+    if (options_.training_state.empty() ||
+        !std::filesystem::exists(options_.training_state, failed))
+      return;
+    const Status status = trainer_.resume(options_.training_state);
+    if (status) {
+      log_.info("goes on with the training state of an earlier job",
+                {{"file", options_.training_state.string()}});
+    } else {
+      log_.warning("begins with an empty optimizer", {{"cause", status.error().message}});
+    }
+  }
+
   [[nodiscard]] double seconds_since_job_start() const {
     if (!options_.record.start_s) return 0;
     return std::max(0.0, static_cast<double>(std::time(nullptr) - *options_.record.start_s));
@@ -113,6 +151,9 @@ class SegmentTrainer final : public LocalTrainer {
   Version version_ = 0;
   std::string token_;
   std::int64_t steps_before_ = 0;
+  bool resumed_ = false;  // or tried to
+  bool changed_ = false;  // since the state was kept
+  Clock::time_point kept_at_ = Clock::now();
   std::optional<double> overhead_s_;
 };
 
@@ -135,48 +176,7 @@ bool judged_worthless(Code code) {
   }
 }
 
-Error bad_setting(const std::string& name, const std::string& value) {
-  return {Code::usage, "read the run's training settings: " + name + " is '" + value + "'",
-          "Correct it in the server's configuration."};
-}
-
 }  // namespace
-
-Result<TrainingSettings> training_settings(const std::map<std::string, std::string>& from_run,
-                                           TrainingSettings otherwise) {
-  TrainingSettings settings = otherwise;
-  const auto real = [](double& target) {
-    return [&target](const std::string& text) {
-      const auto value = parse_real(text);
-      if (!value || !std::isfinite(*value) || *value < 0) return false;
-      target = *value;
-      return true;
-    };
-  };
-  const auto integer = [](std::int64_t& target, std::int64_t lowest) {
-    return [&target, lowest](const std::string& text) {
-      const auto value = parse_integer(text);
-      if (!value || *value < lowest) return false;
-      target = *value;
-      return true;
-    };
-  };
-  std::int64_t seed = static_cast<std::int64_t>(settings.seed);
-  const std::map<std::string, std::function<bool(const std::string&)>> readers = {
-      {"batch_size", integer(settings.batch_size, 1)},
-      {"momentum", real(settings.momentum)},
-      {"weight_decay", real(settings.weight_decay)},
-      {"proximal", real(settings.proximal)},
-      {"lr_warm_up_steps", integer(settings.warm_up_steps, 0)},
-      {"seed", integer(seed, 0)}};
-  for (const auto& [name, value] : from_run) {
-    const auto reader = readers.find(name);
-    // A newer server may know settings that this trainer does not.
-    if (reader != readers.end() && !reader->second(value)) return bad_setting(name, value);
-  }
-  settings.seed = static_cast<std::uint64_t>(seed);
-  return settings;
-}
 
 std::uint64_t seed_for_attempt(std::uint64_t seed, const FacilityId& facility,
                                const AttemptId& attempt) {
@@ -233,6 +233,7 @@ int run_job(Trainer& trainer, Collective& collective, SessionServer& server,
   loop.job_directory = options.job_directory;
   if (options.interrupted) loop.interrupted = options.interrupted;
   const int exit_code = run_session(session, server, heartbeats, segment_trainer, loop, log);
+  if (trainer.usable()) segment_trainer.keep_state();
   if (!trainer.usable()) {
     log.error("a rank failed: the job is ended", {{"ranks", collective.size()}});
     collective.abort(exit_code != 0 ? exit_code : static_cast<int>(Code::rank_lost));

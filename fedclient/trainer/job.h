@@ -30,15 +30,13 @@ struct JobOptions {
   std::filesystem::path job_directory;
   // Of the facility for this run, beside the jobs' directories, so that it outlives them.
   std::filesystem::path controls_directory;
+  // Likewise: the optimiser's state and the places in schedule and data. Empty: none is kept.
+  std::filesystem::path training_state;
+  double keep_s = 60;                        // between two writes of it; 0: at the end alone
   double reserve_s = 30;                     // kept free before the allocation ends
   TrainingSettings training;                 // where the run itself says nothing
   std::function<std::string()> interrupted;  // non-empty: finish, for this reason
 };
-
-// The settings a run sends with the registration, over the facility's own: batch_size, momentum,
-// weight_decay, proximal, lr_warm_up_steps, seed. Code::usage names a value that is none.
-Result<TrainingSettings> training_settings(const std::map<std::string, std::string>& from_run,
-                                           TrainingSettings otherwise);
 
 // A seed that differs between the attempts of a run, so that no two jobs begin with the same data.
 [[nodiscard]] std::uint64_t seed_for_attempt(std::uint64_t seed, const FacilityId& facility,

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <optional>
 #include <utility>
 
 #include "core/tensor/control.h"
@@ -17,7 +18,8 @@
 namespace fedqueue {
 namespace {
 
-constexpr std::int64_t kTail = 3;  // loss sum / global batch, samples, wish to stop
+// Loss sum / global batch, samples, wish to stop, squared length of a rank's gradient / ranks.
+constexpr std::int64_t kTail = 4;
 
 // The first line alone: what follows is a stack trace of LibTorch's own.
 Error torch_error(const std::string& attempted, const std::exception& exception) {
@@ -61,7 +63,9 @@ struct Network::Impl {
   std::shared_ptr<Model> model;
   std::map<std::string, torch::Tensor> named;  // parameters and buffers, living in the model
   tensor::Manifest manifest;
-  torch::Tensor parameters, gradients, momentum, decays, anchor, correction;
+  torch::Tensor parameters, gradients, anchor, correction;
+  std::optional<Optimizer> optimizer;
+  std::vector<ParameterRange> ranges;
   std::int64_t count = 0;  // parameters; `gradients` has kTail more
 
   void flatten();
@@ -75,25 +79,27 @@ struct Network::Impl {
 // Moves every parameter and its gradient into views of two flat buffers. Backward accumulates into
 // gradients that exist, so the views stay views.
 void Network::Impl::flatten() {
-  const auto all = model->parameters();
+  const auto all = model->named_parameters();
   count = 0;
-  for (const torch::Tensor& parameter : all) count += parameter.numel();
+  for (const auto& item : all) count += item.value().numel();
   const auto options = torch::TensorOptions().dtype(torch::kFloat).device(device);
   parameters = torch::empty({count}, options);
   gradients = torch::zeros({count + kTail}, options);
-  momentum = torch::zeros({count}, options);
-  decays = torch::zeros({count}, options);
+  std::vector<Layer> layers;
   std::int64_t offset = 0;
-  for (torch::Tensor parameter : all) {
+  for (const auto& item : all) {
+    torch::Tensor parameter = item.value();
     const std::int64_t length = parameter.numel();
     const torch::NoGradGuard no_gradient;
     torch::Tensor place = parameters.narrow(0, offset, length).view(parameter.sizes());
     place.copy_(parameter);
     parameter.set_data(place);
     parameter.mutable_grad() = gradients.narrow(0, offset, length).view(parameter.sizes());
-    if (parameter.dim() >= 2) decays.narrow(0, offset, length).fill_(1);
+    layers.push_back({length, parameter.dim() >= 2});
+    ranges.push_back({item.key(), parameter.sizes().vec(), offset, length});
     offset += length;
   }
+  optimizer.emplace(std::move(layers), BufferDevice{device.is_cuda(), device.index()});
 }
 
 Status Network::Impl::describe() {
@@ -178,6 +184,7 @@ Result<std::unique_ptr<Network>> Network::create(const NetworkSpec& spec,
 const NetworkSpec& Network::spec() const { return impl_->spec; }
 const tensor::Manifest& Network::manifest() const { return impl_->manifest; }
 std::int64_t Network::parameters() const { return impl_->count; }
+const std::vector<ParameterRange>& Network::ranges() const { return impl_->ranges; }
 
 Status Network::load(std::span<const std::byte> bytes) {
   FEDQUEUE_ASSERT(bytes.size() == impl_->manifest.data_bytes);
@@ -205,7 +212,19 @@ Status Network::store(std::span<std::byte> bytes) const {
   });
 }
 
-void Network::reset_momentum() { impl_->momentum.zero_(); }
+void Network::reset_optimizer() { impl_->optimizer->reset(); }
+
+Result<OptimizerState> Network::optimizer_state() const {
+  return guarded("copy the optimiser's state",
+                 [&]() -> Result<OptimizerState> { return impl_->optimizer->state(); });
+}
+
+Status Network::set_optimizer_state(const OptimizerState& state) {
+  return guarded("load the optimiser's state", [&]() -> Status {
+    impl_->optimizer->set_state(state);
+    return {};
+  });
+}
 
 void Network::set_anchor() { impl_->anchor = impl_->parameters.clone(); }
 
@@ -248,6 +267,28 @@ Status Network::accumulate(const Dataset& dataset, std::span<const std::int64_t>
   });
 }
 
+Status Network::measure(std::int64_t samples, std::int64_t global_batch, int ranks) {
+  return guarded("measure gradients", [&]() -> Status {
+    if (samples == 0) return {};
+    const torch::NoGradGuard no_gradient;
+    // The gradient is divided by the samples of the global batch; a rank's mean is over its own.
+    const double scale = static_cast<double>(global_batch) / static_cast<double>(samples);
+    impl_->gradients[impl_->count + 3].copy_(
+        impl_->gradients.narrow(0, 0, impl_->count).square().sum().mul_(scale * scale / ranks));
+    return {};
+  });
+}
+
+Result<GradientSquares> Network::squares() {
+  return guarded("measure gradients", [&]() -> Result<GradientSquares> {
+    const torch::NoGradGuard no_gradient;
+    GradientSquares squares;
+    squares.rank_mean = impl_->gradients[impl_->count + 3].item<double>();
+    squares.global = impl_->gradients.narrow(0, 0, impl_->count).square().sum().item<double>();
+    return squares;
+  });
+}
+
 ReductionBuffer Network::reduction() {
   return {impl_->gradients.data_ptr<float>(), static_cast<std::size_t>(impl_->gradients.numel()),
           impl_->device.is_cuda()};
@@ -265,21 +306,15 @@ Result<BatchTotals> Network::totals() {
   });
 }
 
-Status Network::apply(const SgdStep& step) {
+Status Network::apply(const LocalStep& step) {
   return guarded("apply gradients", [&]() -> Status {
     const torch::NoGradGuard no_gradient;
     torch::Tensor gradient = impl_->gradients.narrow(0, 0, impl_->count);
-    if (step.weight_decay != 0) {
-      gradient.addcmul_(impl_->parameters, impl_->decays, step.weight_decay);
-    }
-    if (step.proximal != 0 && impl_->anchor.defined()) {
+    if (step.proximal != 0 && impl_->anchor.defined())
       gradient.add_(impl_->parameters - impl_->anchor, step.proximal);
-    }
     if (step.correct) gradient.add_(impl_->correction);
-    if (step.momentum != 0) {
-      gradient = impl_->momentum.mul_(step.momentum).add_(gradient);
-    }
-    impl_->parameters.add_(gradient, -step.learning_rate);
+    impl_->optimizer->step(step.optimizer, step.learning_rate, impl_->parameters.data_ptr<float>(),
+                           gradient.data_ptr<float>());
     return {};
   });
 }

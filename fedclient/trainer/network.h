@@ -1,9 +1,10 @@
 // One replica of the model on one device: forward, backward, optimiser step, state in and out.
 //
 // Everything that LibTorch does is behind this header, which does not include it. Parameters,
-// gradients and momentum each lie in one flat buffer, so that the ranks need one all-reduce per
-// step and the optimiser three vector operations. Behind the gradients in the same buffer travel
-// the loss, the sample count and the wish to stop, so that these cost no further message.
+// gradients and the optimiser's state each lie in one flat buffer, so that the ranks need one
+// all-reduce per step and the optimiser a few vector operations. Behind the gradients in the same
+// buffer travel the loss, the sample count and the wish to stop, so that these cost no further
+// message.
 //
 // The gradient of a step is the sum over this rank's samples divided by the samples of the global
 // batch; its sum over the ranks is therefore exactly the mean over the global batch, however
@@ -26,6 +27,8 @@
 #include "core/base/result.h"
 #include "core/tensor/manifest.h"
 #include "fedclient/data/dataset.h"
+#include "fedclient/recipe/optimizer_settings.h"
+#include "fedclient/trainer/optimizer.h"
 
 namespace fedqueue {
 
@@ -54,6 +57,14 @@ struct NetworkOptions {
   std::uint64_t seed = 1;  // of the initial parameters
 };
 
+// A parameter tensor in the flat buffers; the ranges follow each other.
+struct ParameterRange {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t begin = 0;
+  std::int64_t count = 0;
+};
+
 // One buffer to be summed over the ranks between accumulate() and totals().
 struct ReductionBuffer {
   float* data = nullptr;
@@ -67,12 +78,17 @@ struct BatchTotals {
   bool stop = false;
 };
 
-struct SgdStep {
+struct LocalStep {
+  OptimizerSettings optimizer;
   double learning_rate = 0.1;
-  double momentum = 0;
-  double weight_decay = 0;  // on weights of two or more dimensions
-  double proximal = 0;      // FedProx: adds proximal × (w − w at the segment's start)
-  bool correct = false;     // SCAFFOLD: adds what set_correction() was given
+  double proximal = 0;   // FedProx: adds proximal × (w − w at the segment's start)
+  bool correct = false;  // SCAFFOLD: adds what set_correction() was given
+};
+
+// Squared lengths of a step's gradients, each the mean over its samples.
+struct GradientSquares {
+  double rank_mean = 0;  // of one rank's, the mean over the ranks
+  double global = 0;
 };
 
 struct EvaluationTotals {
@@ -91,14 +107,17 @@ class Network {
   // Names, types and shapes in the order of the data, and the metadata of the specification.
   [[nodiscard]] const tensor::Manifest& manifest() const;
   [[nodiscard]] std::int64_t parameters() const;
+  [[nodiscard]] const std::vector<ParameterRange>& ranges() const;
 
   // Replaces parameters and buffers. REQUIRES: bytes.size() == manifest().data_bytes.
   Status load(std::span<const std::byte> bytes);
   // Copies them out. REQUIRES: as load().
   Status store(std::span<std::byte> bytes) const;
 
-  // Forgets momentum, as after a broken step.
-  void reset_momentum();
+  // Forgets the optimiser's state, as after a broken step.
+  void reset_optimizer();
+  Result<OptimizerState> optimizer_state() const;
+  Status set_optimizer_state(const OptimizerState& state);
   // Makes the present parameters the anchor of the proximal term.
   void set_anchor();
   // What SCAFFOLD adds to each gradient, for every parameter, laid out by controls_of(manifest()).
@@ -107,10 +126,14 @@ class Network {
   // Forward and backward over these samples, which may be none.
   Status accumulate(const Dataset& dataset, std::span<const std::int64_t> indices,
                     std::int64_t global_batch, bool wish_to_stop);
+  // After accumulate() of `samples` of the batch, before the reduction: for squares().
+  Status measure(std::int64_t samples, std::int64_t global_batch, int ranks);
   [[nodiscard]] ReductionBuffer reduction();
   // What the reduced buffer says about the step. not_finite if its loss is.
   Result<BatchTotals> totals();
-  Status apply(const SgdStep& step);
+  // REQUIRES: every rank called measure().
+  Result<GradientSquares> squares();
+  Status apply(const LocalStep& step);
 
   // Loss and hits over samples [begin, end), without touching statistics.
   Result<EvaluationTotals> evaluate(const Dataset& dataset, std::int64_t begin, std::int64_t end);

@@ -10,17 +10,20 @@
 
 #include "fedclient/collective/watchdog.h"
 #include "fedclient/data/sampler.h"
+#include "fedclient/recipe/noise_scale.h"
 #include "fedclient/trainer/announcement.h"
 #include "fedclient/trainer/control_variates.h"
 #include "fedclient/trainer/model_file.h"
 #include "fedclient/trainer/network.h"
+#include "fedclient/trainer/trainer_state.h"
 
 namespace fedqueue {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+// How noisy gradients are changes slowly, and to look costs two passes over them.
+constexpr std::int64_t kStepsBetweenNoise = 10;
 constexpr std::size_t kStepsLeftOut = 5;  // caches and allocators are cold in the first steps
-constexpr double kWarmUpFloor = 0.1;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -45,7 +48,8 @@ struct Trainer::Impl {
         dataset(std::move(dataset_)),
         log(std::move(log_)),
         training(options.training),
-        sampler(dataset.samples(), training.batch_size, training.seed),
+        order_seed(training.seed),
+        sampler(dataset.samples(), batch(), order_seed),
         watchdog(collective, options.watchdog_s) {}
 
   Status build(const NetworkSpec& spec);
@@ -53,12 +57,16 @@ struct Trainer::Impl {
   Status check_dataset(const NetworkSpec& spec) const;
   Result<SegmentResult> segment(const Announcement& order, const StopCheck& stop,
                                 const SnapshotHook& snapshot);
-  Status prepare(const NetworkSpec& spec, bool with_controls);
+  Status prepare(const Announcement& order);
+  Status share_resumed();
+  void place_in_data(std::uint64_t seed, std::int64_t samples, BatchPosition position);
   Status share_correction();
   Status all_steps(const Announcement& order, const StopCheck& stop, const SnapshotHook& snapshot,
                    SegmentResult& result, std::vector<double>& step_seconds);
   Status share_model();
   Result<BatchTotals> step(double learning_rate, bool wish_to_stop);
+  Status look_at_noise();
+  [[nodiscard]] std::int64_t batch() const { return training.global_batch(collective.size()); }
   Status average_buffers();
   Result<std::vector<std::byte>> state() const;
   void report(const SegmentResult& so_far, double step_seconds, std::int64_t steps_wanted);
@@ -68,6 +76,7 @@ struct Trainer::Impl {
   Dataset dataset;
   Log log;
   TrainingSettings training;
+  std::uint64_t order_seed;
   BatchSampler sampler;
   Watchdog watchdog;
   std::unique_ptr<Network> network;
@@ -76,7 +85,11 @@ struct Trainer::Impl {
   std::optional<ControlVariates> controls;  // of the base, on rank 0
   bool correct = false;                     // this segment is trained with control variates
   double learning_rate_sum = 0;             // of the segment
+  double learning_rate = 0;                 // of the last step
   std::int64_t steps_in_job = 0;
+  LearningRateState schedule;
+  NoiseScale noise;
+  std::optional<TrainerState> resumed;  // rank 0: not yet shared
   bool usable = true;
   Clock::time_point reported_at{};
 };
@@ -119,9 +132,11 @@ Status Trainer::Impl::build(const NetworkSpec& spec) {
 void Trainer::Impl::adopt(const TrainingSettings& settings) {
   if (settings == training) return;
   const BatchPosition position = sampler.position();
-  sampler = BatchSampler(dataset.samples(), settings.batch_size, settings.seed);
-  if (settings.seed == training.seed) sampler.seek(position);
+  const bool same_order = settings.seed == training.seed;
   training = settings;
+  if (!same_order) order_seed = training.seed;
+  sampler = BatchSampler(dataset.samples(), batch(), order_seed);
+  if (same_order) sampler.seek(position);
 }
 
 // Every rank ends with rank 0's parameters and buffers. `base` is filled on rank 0 before.
@@ -131,11 +146,16 @@ Status Trainer::Impl::share_model() {
   return network->load(base);
 }
 
-Result<BatchTotals> Trainer::Impl::step(double learning_rate, bool wish_to_stop) {
+Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) {
   const std::vector<std::int64_t> shard = sampler.next(collective.rank(), collective.size());
-  if (Status status = network->accumulate(dataset, shard, training.batch_size, wish_to_stop);
-      !status) {
+  if (Status status = network->accumulate(dataset, shard, batch(), wish_to_stop); !status)
     return status.error();
+  const auto own = static_cast<std::int64_t>(shard.size());
+  const bool measured =
+      collective.size() > 1 && (training.adascale || steps_in_job % kStepsBetweenNoise == 0);
+  if (measured) {
+    if (Status status = network->measure(own, batch(), collective.size()); !status)
+      return status.error();
   }
   const ReductionBuffer buffer = network->reduction();
   Status reduced = buffer.on_device
@@ -144,21 +164,26 @@ Result<BatchTotals> Trainer::Impl::step(double learning_rate, bool wish_to_stop)
   if (!reduced) return reduced.error();
   Result<BatchTotals> totals = network->totals();
   if (!totals) return totals;
-  SgdStep sgd;
-  sgd.learning_rate = learning_rate;
-  if (steps_in_job < training.warm_up_steps) {
-    const double done =
-        static_cast<double>(steps_in_job + 1) / static_cast<double>(training.warm_up_steps);
-    sgd.learning_rate *= kWarmUpFloor + (1 - kWarmUpFloor) * done;
+  if (measured) {
+    if (Status status = look_at_noise(); !status) return status.error();
   }
-  sgd.momentum = training.momentum;
-  sgd.weight_decay = training.weight_decay;
-  sgd.proximal = training.proximal;
-  sgd.correct = correct;
-  if (Status status = network->apply(sgd); !status) return status.error();
+  const double gain = training.adascale ? noise.gain(collective.size()) : 1;
+  learning_rate = segment_rate * gain * multiplier(schedule, training.learning_rate);
+  const LocalStep local{training.optimizer, learning_rate, training.proximal, correct};
+  if (Status status = network->apply(local); !status) return status.error();
+  advance(schedule, gain);
   ++steps_in_job;
-  learning_rate_sum += sgd.learning_rate;
+  learning_rate_sum += learning_rate;
   return totals;
+}
+
+// Every rank sees the same sums, and so the same noise scale.
+Status Trainer::Impl::look_at_noise() {
+  const Result<GradientSquares> squares = network->squares();
+  if (!squares) return squares.error();
+  const auto global = static_cast<double>(batch());
+  noise.add({squares->rank_mean, squares->global, global / collective.size(), global});
+  return {};
 }
 
 // Running statistics were gathered from each rank's own shards; their mean stands for the batch.
@@ -199,17 +224,18 @@ void Trainer::Impl::report(const SegmentResult& so_far, double step_seconds,
                            std::int64_t steps_wanted) {
   if (collective.rank() != 0 || seconds_since(reported_at) < options.progress_s) return;
   reported_at = Clock::now();
-  log.info("training", {{"step", so_far.steps_run},
-                        {"of", steps_wanted},
-                        {"loss", so_far.loss_mean},
-                        {"samples_per_second",
-                         static_cast<double>(training.batch_size) / std::max(step_seconds, 1e-9)}});
+  log.info("training",
+           {{"step", so_far.steps_run},
+            {"of", steps_wanted},
+            {"loss", so_far.loss_mean},
+            {"learning_rate", so_far.learning_rate},
+            {"samples_per_second", static_cast<double>(batch()) / std::max(step_seconds, 1e-9)}});
 }
 
 // Every rank ends with the architecture and the base, or all with an error.
-Status Trainer::Impl::prepare(const NetworkSpec& spec, bool with_controls) {
+Status Trainer::Impl::prepare(const Announcement& order) {
   // A rank that cannot build the model must not leave the others waiting for it.
-  const Status built = build(spec);
+  const Status built = build(spec_of(order));
   const Result<std::int64_t> all_built = collective.minimum(built ? 1 : 0);
   if (!built) return built;
   if (!all_built) return all_built.error();
@@ -219,9 +245,64 @@ Status Trainer::Impl::prepare(const NetworkSpec& spec, bool with_controls) {
   }
   if (Status status = share_model(); !status) return status;
   if (training.proximal != 0) network->set_anchor();
-  correct = with_controls;
+  correct = order.controls != 0;
   learning_rate_sum = 0;
+  if (order.resumed != 0) {
+    if (Status status = share_resumed(); !status) return status;
+  }
+  change_batch(schedule, training.learning_rate, batch());
   return correct ? share_correction() : Status();
+}
+
+// A dataset that has changed is read from its beginning.
+void Trainer::Impl::place_in_data(std::uint64_t seed, std::int64_t samples,
+                                  BatchPosition position) {
+  if (samples != dataset.samples()) return;
+  order_seed = seed;
+  sampler = BatchSampler(dataset.samples(), batch(), order_seed);
+  sampler.seek(position);
+}
+
+// Every rank ends with what rank 0 read.
+Status Trainer::Impl::share_resumed() {
+  struct Plain {
+    LocalOptimizer kind = LocalOptimizer::sgd;
+    std::int64_t optimizer_steps = 0;
+    std::int64_t first = 0;
+    std::int64_t second = 0;
+    LearningRateState schedule;
+    std::uint64_t order_seed = 0;
+    BatchPosition position;
+    std::int64_t samples = 0;
+  } plain;
+  OptimizerState optimizer;
+  if (collective.rank() == 0) {
+    optimizer = std::move(resumed->optimizer);
+    plain = {optimizer.kind,
+             optimizer.steps,
+             static_cast<std::int64_t>(optimizer.first.size()),
+             static_cast<std::int64_t>(optimizer.second.size()),
+             resumed->schedule,
+             resumed->order_seed,
+             resumed->position,
+             resumed->samples};
+    resumed.reset();
+  }
+  if (Status status = collective.broadcast(&plain, sizeof plain, 0); !status) return status;
+  optimizer.kind = plain.kind;
+  optimizer.steps = plain.optimizer_steps;
+  optimizer.first.resize(static_cast<std::size_t>(plain.first));
+  optimizer.second.resize(static_cast<std::size_t>(plain.second));
+  for (std::vector<float>* values : {&optimizer.first, &optimizer.second}) {
+    if (values->empty()) continue;
+    if (Status status = collective.broadcast(values->data(), values->size() * sizeof(float), 0);
+        !status) {
+      return status;
+    }
+  }
+  schedule = plain.schedule;
+  place_in_data(plain.order_seed, plain.samples, plain.position);
+  return network->set_optimizer_state(optimizer);
 }
 
 // Every rank ends with rank 0's c − c_k.
@@ -248,7 +329,7 @@ Status Trainer::Impl::all_steps(const Announcement& order, const StopCheck& stop
     const bool wish_to_stop = !last && stop && stop(result.steps_run);
     Result<BatchTotals> totals = step(order.learning_rate, wish_to_stop);
     if (!totals) {
-      network->reset_momentum();
+      network->reset_optimizer();
       return totals.error();
     }
     step_seconds.push_back(seconds_since(step_started));
@@ -257,6 +338,8 @@ Status Trainer::Impl::all_steps(const Announcement& order, const StopCheck& stop
     result.samples += totals->samples;
     loss_sum += totals->loss_mean;
     result.loss_mean = loss_sum / static_cast<double>(result.steps_run);
+    result.learning_rate = learning_rate;
+    result.noise_scale = noise.samples();
     result.stopped_early = totals->stop;
     result.train_seconds = seconds_since(started);
     report(result, step_seconds.back(), order.local_steps);
@@ -276,9 +359,7 @@ Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const St
     Watchdog& watchdog;
     ~Rest() { watchdog.rest(); }
   } rest{watchdog};
-  if (Status status = prepare(spec_of(order), order.controls != 0); !status) {
-    return status.error();
-  }
+  if (Status status = prepare(order); !status) return status.error();
   SegmentResult result;
   std::vector<double> step_seconds;
   if (Status status = all_steps(order, stop, snapshot, result, step_seconds); !status) {
@@ -336,6 +417,26 @@ Status Trainer::load(const std::filesystem::path& model_file,
   return {};
 }
 
+Status Trainer::resume(const std::filesystem::path& path) {
+  FEDQUEUE_ASSERT(impl_->network);
+  Result<TrainerState> state = read_trainer_state(path, impl_->network->ranges());
+  if (!state) return state.error();
+  impl_->resumed = std::move(*state);
+  return {};
+}
+
+Status Trainer::keep(const std::filesystem::path& path) const {
+  Result<OptimizerState> optimizer = impl_->network->optimizer_state();
+  if (!optimizer) return optimizer.error();
+  TrainerState state;
+  state.optimizer = std::move(*optimizer);
+  state.schedule = impl_->schedule;
+  state.order_seed = impl_->order_seed;
+  state.position = impl_->sampler.position();
+  state.samples = impl_->dataset.samples();
+  return write_trainer_state(path, state, impl_->network->ranges());
+}
+
 bool Trainer::has_controls() const { return impl_->controls.has_value(); }
 
 bool Trainer::usable() const { return impl_->usable; }
@@ -365,6 +466,7 @@ Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& s
 
   Announcement announcement = announce(impl_->network->spec(), order, impl_->training);
   announcement.controls = impl_->controls ? 1 : 0;
+  announcement.resumed = impl_->resumed ? 1 : 0;
   if (Status status = impl_->collective.broadcast_patiently(&announcement, sizeof announcement, 0);
       !status) {
     return status.error();

@@ -7,9 +7,10 @@
 //   rank 0:      create ─ run ─ write_update ─ run ─ … ─ finish
 //   rank 1 … :   create ─ follow ───────────────────────┘
 //
-// Promises: the result does not depend on the number of ranks beyond rounding; momentum and the
-// position in the data are kept from one segment to the next; a stop is obeyed at the end of the
-// step at hand, by all ranks at the same step; a rank that stalls ends the job (watchdog.h).
+// Promises: the result does not depend on the number of ranks beyond rounding; the optimiser's
+// state, the schedule and the position in the data are kept from one segment to the next; a stop is
+// obeyed at the end of the step at hand, by all ranks at the same step; a rank that stalls ends the
+// job (watchdog.h).
 //
 // Not thread-safe.
 #pragma once
@@ -18,31 +19,20 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/base/log.h"
 #include "core/base/result.h"
 #include "fedclient/collective/collective.h"
 #include "fedclient/data/dataset.h"
+#include "fedclient/recipe/training_settings.h"
 
 namespace fedqueue {
 
-// What the run decides. Rank 0's values hold for all ranks.
-struct TrainingSettings {
-  std::int64_t batch_size = 64;  // global: summed over the ranks
-  double momentum = 0.9;
-  double weight_decay = 0;  // on weights of two or more dimensions
-  double proximal = 0;      // FedProx: pull towards the segment's base
-  // Steps over which the learning rate rises from a tenth, once per job: momentum starts empty.
-  std::int64_t warm_up_steps = 0;
-  std::uint64_t seed = 1;  // of the order of the samples
-
-  friend bool operator==(const TrainingSettings&, const TrainingSettings&) = default;
-};
-
 // What the facility decides.
 struct TrainerOptions {
-  TrainingSettings training;
+  TrainingSettings training;   // rank 0's values hold for all ranks, and the run's come first
   std::string device = "cpu";  // "cpu" or "cuda"
   int gpu_ordinal = 0;
   int threads = 0;  // per rank; 0 leaves it to OMP_NUM_THREADS
@@ -65,6 +55,9 @@ struct SegmentResult {
   // Median of the steps after the first five (of all if there are fewer), largest over the ranks.
   double seconds_per_step = 0;
   double loss_mean = 0;      // over the steps run
+  double learning_rate = 0;  // of the last step
+  // Samples beyond which a larger batch gains little; absent with one rank, and while unknown.
+  std::optional<double> noise_scale;
   std::int64_t samples = 0;  // seen, over all ranks
   double train_seconds = 0;
   bool stopped_early = false;
@@ -92,6 +85,12 @@ class Trainer {
   // own are in `controls_directory`, and all zero without one.
   Status load(const std::filesystem::path& model_file,
               const std::filesystem::path& controls_directory = {});
+  // Rank 0, after load(): goes on, on all ranks, where the trainer was whose keep() wrote this.
+  // On failure the trainer is as it was.
+  Status resume(const std::filesystem::path& path);
+  // Rank 0, after run() or within its snapshot hook: the optimiser's state and the places in the
+  // schedule and the data.
+  Status keep(const std::filesystem::path& path) const;
   // Whether the model at hand has control variates.
   [[nodiscard]] bool has_controls() const;
 

@@ -1,6 +1,7 @@
 #include "fedserver/commands/settings.h"
 
 #include "core/base/text.h"
+#include "fedclient/recipe/training_settings.h"
 
 namespace fedqueue {
 namespace {
@@ -174,6 +175,34 @@ std::vector<OptionSpec> hidden_run_options() {
   return options;
 }
 
+namespace {
+
+// What every trainer is told. A misspelt name would be silently without effect at every facility.
+Status read_training(const Settings& settings, EngineConfig& config) {
+  for (const std::string& name : settings.names_under("training")) {
+    if (Status known = check_training_name(name); !known) return known;
+    config.training[name] = settings.text("training." + name);
+  }
+  const auto effective = config.policy.effective();
+  if (*effective.control_variates) {
+    // Control variates are estimated from plain steps, and facilities have momentum by default.
+    config.training.try_emplace("optimizer", "sgd");
+    config.training.try_emplace("momentum", "0");
+  }
+  const Result<TrainingSettings> training = training_settings(config.training);
+  if (!training) return training.error();
+  if (Status possible = check_training(*training, 1); !possible) return possible;
+  if (effective.weights == WeightRule::nova && training->optimizer.kind != LocalOptimizer::sgd) {
+    return Error{Code::usage,
+                 std::string("weights = nova compares steps of SGD, and training.optimizer is ") +
+                     to_text(training->optimizer.kind),
+                 "Set training.optimizer = sgd, or other weights."};
+  }
+  return *effective.control_variates ? check_controls(*training) : Status();
+}
+
+}  // namespace
+
 Result<EngineConfig> engine_config(const Settings& settings) {
   EngineConfig config;
   config.run = settings.text("run");
@@ -219,19 +248,7 @@ Result<EngineConfig> engine_config(const Settings& settings) {
                      "), which must be above 0",
                  ""};
   }
-  for (const std::string& name : settings.names_under("training")) {
-    config.training[name] = settings.text("training." + name);
-  }
-  if (*config.policy.effective().control_variates) {
-    // Control variates are estimated from plain steps, and facilities have momentum by default.
-    const std::string& momentum = config.training.try_emplace("momentum", "0").first->second;
-    if (parse_real(momentum).value_or(1) != 0) {
-      return Error{Code::usage,
-                   "control variates need plain SGD, but training.momentum is " + momentum,
-                   "Leave training.momentum out, or turn control_variates off; `outer` may have "
-                   "momentum."};
-    }
-  }
+  if (Status status = read_training(settings, config); !status) return status.error();
   return config;
 }
 

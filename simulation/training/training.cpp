@@ -89,10 +89,10 @@ std::int64_t FederatedTask::samples(int facility) const {
   return static_cast<std::int64_t>(partition_.at(static_cast<std::size_t>(facility)).size());
 }
 
-Status FederatedTask::correct(std::span<const float> correction, SgdStep& sgd) {
-  sgd.correct = !correction.empty();
-  if (!sgd.correct) return {};
-  FEDQUEUE_ASSERT(sgd.momentum == 0);
+Status FederatedTask::correct(std::span<const float> correction, LocalStep& local) {
+  local.correct = !correction.empty();
+  if (!local.correct) return {};
+  FEDQUEUE_ASSERT(local.optimizer.momentum == 0);
   const Result<tensor::Manifest> layout = tensor::controls_of(manifest());
   if (!layout) return layout.error();
   return network_->set_correction(*layout, correction);
@@ -104,14 +104,14 @@ Result<LocalResult> FederatedTask::train(int facility, std::span<const std::byte
   const auto k = static_cast<std::size_t>(facility);
   const std::vector<std::int64_t>& own = partition_.at(k);
   if (Status status = network_->load(base); !status) return status.error();
-  network_->reset_momentum();
-  SgdStep sgd;
-  sgd.learning_rate = work.learning_rate;
-  sgd.momentum = options_.momentum;
-  sgd.weight_decay = options_.weight_decay;
-  sgd.proximal = work.proximal.value_or(options_.proximal);
-  if (sgd.proximal != 0) network_->set_anchor();
-  if (Status status = correct(work.correction, sgd); !status) return status.error();
+  network_->reset_optimizer();
+  LocalStep local;
+  local.learning_rate = work.learning_rate;
+  local.optimizer.momentum = options_.momentum;
+  local.optimizer.weight_decay = options_.weight_decay;
+  local.proximal = work.proximal.value_or(options_.proximal);
+  if (local.proximal != 0) network_->set_anchor();
+  if (Status status = correct(work.correction, local); !status) return status.error();
   LocalResult result;
   for (std::int64_t step = 0; step < work.steps; ++step) {
     std::vector<std::int64_t> batch = samplers_[k].next(0, 1);
@@ -121,7 +121,7 @@ Result<LocalResult> FederatedTask::train(int facility, std::span<const std::byte
     const Result<BatchTotals> totals = network_->totals();
     if (!totals) return totals.error();
     result.loss_mean += totals->loss_mean / static_cast<double>(work.steps);
-    if (Status status = network_->apply(sgd); !status) return status.error();
+    if (Status status = network_->apply(local); !status) return status.error();
   }
   steps_done_ += work.steps;
   result.update.resize(manifest().data_bytes);

@@ -101,7 +101,7 @@ class FederatedTask {
  private:
   FederatedTask(TrainingOptions options, Dataset train, Dataset held_out, Partition partition,
                 std::unique_ptr<Network> network);
-  Status correct(std::span<const float> correction, SgdStep& sgd);
+  Status correct(std::span<const float> correction, LocalStep& local);
 
   TrainingOptions options_;
   Dataset train_;

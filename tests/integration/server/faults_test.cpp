@@ -313,6 +313,23 @@ TEST(Faults, ControlVariatesWantPlainSgdAndModelsThatWereMadeForThem) {
   EXPECT_NE(late.output.find("made for the opposite"), std::string::npos) << late.output;
 }
 
+TEST(Faults, TrainingSettingsThatNoTrainerTakesAreRefusedByTheServer) {
+  ServerRun run(one_round);
+  for (const auto& [name, value, expected] :
+       std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"--training.batch_sise", "8", "batch_size"},
+           {"--training.optimizer", "adam", "adamw"},
+           {"--training.lr_schedule", "cosine", "lr_schedule_steps"}}) {
+    const Finished finished = run.server({"config", "check"}, {name, value});
+    EXPECT_EQ(finished.exit_code, 2) << name;
+    EXPECT_NE(finished.output.find(expected), std::string::npos) << finished.output;
+  }
+  const Finished nova =
+      run.server({"config", "check"}, {"--policy", "fednova", "--training.optimizer", "adamw"});
+  EXPECT_EQ(nova.exit_code, 2);
+  EXPECT_NE(nova.output.find("compares steps of SGD"), std::string::npos) << nova.output;
+}
+
 TEST(Faults, AnUnknownKeyInTheConfigurationNamesTheNearest) {
   ServerRun run(one_round);
   std::ofstream(run.directory() / "config.ini", std::ios::app) << "\n";

@@ -121,6 +121,46 @@ TEST_F(RanksTest, TheNumberOfRanksDoesNotChangeTheResult) {
   }
 }
 
+// A facility gets two ranks, then one: momentum, schedule and the order of the samples go on.
+TEST_F(RanksTest, AnotherNumberOfRanksGoesOnWithTheTrainingState) {
+  make_model("mlp");
+  const std::string recipe =
+      "--batch_size 50 --learning_rate 0.02 --lr_schedule cosine --lr_schedule_steps 40 ";
+  ASSERT_EQ(run("whole", local(recipe + "--steps 30 -o whole.safetensors")), 0) << log_;
+  const std::vector<float> whole = floats("whole.safetensors");
+  ASSERT_EQ(run("first", std::string(MPIRUN) + " -n 2 " +
+                             local(recipe + "--steps 15 --state state -o initial.safetensors")),
+            0)
+      << log_;
+  ASSERT_EQ(run("second", local(recipe + "--steps 15 --state state -o both.safetensors")), 0)
+      << log_;
+  const std::vector<float> both = floats("both.safetensors");
+  ASSERT_EQ(both.size(), whole.size());
+  float apart = 0;
+  for (std::size_t i = 0; i < both.size(); ++i)
+    apart = std::max(apart, std::abs(both[i] - whole[i]));
+  EXPECT_LT(apart, 1e-5f);
+}
+
+// What both ranks agree on does not become better with more of them, so that the rate lies between
+// that of one rank and twice it.
+TEST_F(RanksTest, AdaScaleRaisesTheRateByWhatTheRanksDisagreeOn) {
+  make_model("mlp");
+  const std::string recipe =
+      "--batch_size 8 --batch_per_rank --adascale --learning_rate 0.01 --momentum 0 --steps 30 "
+      "--format json";
+  ASSERT_EQ(run("one", local(recipe)), 0) << log_;
+  EXPECT_THAT(log_, HasSubstr("\"learning_rate\":0.01,"));
+  ASSERT_EQ(run("two", std::string(MPIRUN) + " -n 2 " + local(recipe)), 0) << log_;
+  const std::string name = "\"learning_rate\":";
+  ASSERT_THAT(log_, HasSubstr(name));
+  const double rate = std::stod(log_.substr(log_.find(name) + name.size()));
+  EXPECT_GT(rate, 0.0101);
+  EXPECT_LE(rate, 0.02);
+  EXPECT_THAT(log_, HasSubstr("\"samples\":480,"));
+  EXPECT_THAT(log_, HasSubstr("\"noise_scale\":"));
+}
+
 // Every rank follows the same corrected gradient: c is 0.01 for every parameter.
 TEST_F(RanksTest, ControlVariatesReachEveryRank) {
   make_model("mlp");

@@ -41,7 +41,8 @@ TEST(ControlVariates, AStepFollowsTheCorrectedGradient) {
   const tensor::Manifest layout = *tensor::controls_of(network->manifest());
   const std::vector<float> correction(layout.data_bytes / sizeof(float), 0.5f - 0.3f);
   ASSERT_TRUE(network->set_correction(layout, correction));
-  SgdStep step;
+  LocalStep step;
+  step.optimizer.momentum = 0;
   step.learning_rate = 0.05;
   step.correct = true;
   ASSERT_TRUE(network->apply(step));
@@ -55,7 +56,8 @@ TEST(ProximalTerm, FollowsTheWorkedExample) {
   network->set_anchor();
   fill_parameters(*network, 1.3f);
   fill_gradients(*network, 0.5f);
-  SgdStep step;
+  LocalStep step;
+  step.optimizer.momentum = 0;
   step.learning_rate = 0.1;
   step.proximal = 0.1;
   ASSERT_TRUE(network->apply(step));
@@ -133,7 +135,7 @@ class ControlledTraining : public ControlStore {
  protected:
   ControlledTraining() {
     options_.training.batch_size = 16;
-    options_.training.momentum = 0;
+    options_.training.optimizer.momentum = 0;
     options_.snapshot_s = 0;
   }
   // The initial model with c everywhere this value.
@@ -198,7 +200,7 @@ TEST_F(ControlledTraining, TheFacilitysOwnAreTakenOffTheServers) {
 }
 
 TEST_F(ControlledTraining, MomentumIsRefused) {
-  options_.training.momentum = 0.9;
+  options_.training.optimizer.momentum = 0.9;
   auto trainer = make_trainer();
   const auto result = trainer->run({0, 4, 0.05, model_with_controls(0)});
   ASSERT_FALSE(result);

@@ -8,6 +8,7 @@
 #include "core/base/file.h"
 #include "fedclient/session/snapshot.h"
 #include "fedclient/trainer/control_variates.h"
+#include "fedclient/trainer/trainer_state.h"
 #include "fixture.h"
 
 namespace fedqueue {
@@ -124,6 +125,34 @@ TEST_F(JobTest, TrainsSegmentAfterSegmentUntilTheServerSaysStop) {
   EXPECT_THAT(list_snapshots(options_.job_directory), ::testing::IsEmpty());
 }
 
+TEST_F(JobTest, TheNextJobOfTheFacilityGoesOnWithTheTrainingState) {
+  options_.training_state = directory_ / "training.safetensors";
+  server_.answer.training["lr_schedule"] = "step";
+  server_.answer.training["lr_step_every"] = "6";
+  EXPECT_EQ(run(), 0);
+  const auto kept = read_trainer_state(options_.training_state,
+                                       (*Network::create({"mlp", 4, 12, 12}, {}))->ranges());
+  ASSERT_TRUE(kept) << kept.error().message;
+  EXPECT_EQ(kept->schedule.steps_done, 6);
+  EXPECT_EQ(kept->position.offset, 48);
+  EXPECT_FALSE(kept->optimizer.first.empty()) << "momentum";
+
+  options_.record.attempt = AttemptId("43.0");
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(read_trainer_state(options_.training_state,
+                               (*Network::create({"mlp", 4, 12, 12}, {}))->ranges())
+                ->schedule.steps_done,
+            12);
+
+  // What cannot be used is replaced.
+  ASSERT_TRUE(write_file_atomic(options_.training_state, "torn"));
+  EXPECT_EQ(run(), 0);
+  EXPECT_EQ(read_trainer_state(options_.training_state,
+                               (*Network::create({"mlp", 4, 12, 12}, {}))->ranges())
+                ->schedule.steps_done,
+            6);
+}
+
 TEST_F(JobTest, AFinishedRunEndsTheJobWithoutTraining) {
   server_.answer.next = {};
   EXPECT_EQ(run(), 0);
@@ -213,22 +242,6 @@ TEST_F(LeftoverTest, ARefusedLeftoverIsRemovedAndAnUnreachableServerIsNotARefusa
   server_.refuse = Error{Code::wrong_base, "the base is too old", ""};
   send_leftovers(server_, options_, {});
   EXPECT_THAT(list_snapshots(options_.job_directory), ::testing::IsEmpty());
-}
-
-TEST(TrainingSettingsOfARun, OverrideTheFacilitysAndAreChecked) {
-  TrainingSettings own;
-  own.momentum = 0.5;
-  const auto settings = training_settings({{"batch_size", "128"}, {"proximal", "0.1"}}, own);
-  ASSERT_TRUE(settings);
-  EXPECT_EQ(settings->batch_size, 128);
-  EXPECT_EQ(settings->proximal, 0.1);
-  EXPECT_EQ(settings->momentum, 0.5);
-  for (const auto& [name, value] : std::map<std::string, std::string>{
-           {"batch_size", "0"}, {"momentum", "nan"}, {"weight_decay", "-1"}, {"seed", "x"}}) {
-    const auto bad = training_settings({{name, value}}, own);
-    ASSERT_FALSE(bad) << name;
-    EXPECT_EQ(bad.error().code, Code::usage);
-  }
 }
 
 TEST(Seeds, DifferBetweenAttemptsAndFacilitiesAndAreTheSameEachTime) {

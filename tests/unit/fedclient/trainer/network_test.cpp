@@ -94,7 +94,9 @@ TEST(Network, LossSamplesAndTheWishToStopTravelWithTheGradients) {
 TEST(Network, StepsAreSgdWithMomentumAndWeightDecay) {
   const Dataset dataset = picture_dataset(16);
   auto network = make_network();
-  const SgdStep sgd{0.1, 0.9, 0.01, 0};
+  LocalStep sgd;
+  sgd.learning_rate = 0.1;
+  sgd.optimizer.weight_decay = 0.01;
   // The gradient of fc1.bias is read back from the flat buffer by taking plain steps first.
   std::vector<double> weight, bias, weight_velocity(128 * 144, 0), bias_velocity(128, 0);
   const auto as_double = [](const std::vector<float>& in) {
@@ -119,6 +121,23 @@ TEST(Network, StepsAreSgdWithMomentumAndWeightDecay) {
   const std::vector<float> bias_got = values(*network, "fc1.bias");
   for (std::size_t i = 0; i < weight.size(); ++i) ASSERT_NEAR(weight_got[i], weight[i], 1e-6);
   for (std::size_t i = 0; i < bias.size(); ++i) ASSERT_NEAR(bias_got[i], bias[i], 1e-6);
+}
+
+TEST(Network, MeasuresTheGradientOfARankAndOfAll) {
+  const Dataset dataset = picture_dataset(16);
+  auto network = make_network();
+  // This rank has 4 of 8 samples, and is one of two: the sum over the ranks is twice its share.
+  ASSERT_TRUE(network->accumulate(dataset, range(0, 4), 8, false));
+  double squares = 0;
+  const std::vector<float> gradient = gradients(*network);
+  for (std::int64_t i = 0; i < network->parameters(); ++i)
+    squares += static_cast<double>(gradient[static_cast<std::size_t>(i)]) *
+               gradient[static_cast<std::size_t>(i)];
+  ASSERT_TRUE(network->measure(4, 8, 2));
+  const auto measured = network->squares();
+  ASSERT_TRUE(measured);
+  EXPECT_NEAR(measured->rank_mean / (4 * squares / 2), 1, 1e-4) << "the mean over its own samples";
+  EXPECT_NEAR(measured->global / squares, 1, 1e-4);
 }
 
 TEST(Network, EvaluationChangesNothing) {

@@ -131,7 +131,7 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteStopsTheSegmentAndTheTrainerGoesOn) {
 
 TEST_F(TrainerTest, AnUpdateThatIsNotFiniteIsNotWritten) {
   const auto model = make_model();
-  options_.training.weight_decay = 1e4;
+  options_.training.optimizer.weight_decay = 1e4;
   auto trainer = make_trainer();
   // One step: its own loss is still finite, the parameters after it are not.
   ASSERT_TRUE(trainer->run({0, 1, 3e38, model}));
@@ -143,17 +143,99 @@ TEST_F(TrainerTest, AnUpdateThatIsNotFiniteIsNotWritten) {
 
 TEST_F(TrainerTest, WarmUpStartsWithASmallStep) {
   const auto model = make_model();
-  options_.training.momentum = 0;
+  options_.training.optimizer.momentum = 0;
   auto plain = make_trainer();
   ASSERT_TRUE(plain->run({0, 1, 0.1, model}));
   ASSERT_TRUE(plain->write_update(directory_ / "plain.safetensors"));
-  options_.training.warm_up_steps = 10;
+  options_.training.learning_rate.warm_up_steps = 10;
   auto warm = make_trainer();
   ASSERT_TRUE(warm->run({0, 1, 0.1, model}));
   ASSERT_TRUE(warm->write_update(directory_ / "warm.safetensors"));
   const auto full = floats(directory_ / "plain.safetensors", "fc1.bias");
   const auto small = floats(directory_ / "warm.safetensors", "fc1.bias");
-  for (std::size_t i = 0; i < full.size(); ++i) ASSERT_NEAR(small[i], 0.19 * full[i], 1e-7);
+  for (std::size_t i = 0; i < full.size(); ++i) ASSERT_NEAR(small[i], 0.1 * full[i], 1e-7);
+}
+
+TEST_F(TrainerTest, TheScheduleGoesOnFromOneSegmentToTheNext) {
+  const auto model = make_model();
+  options_.training.learning_rate.schedule = LrSchedule::cosine;
+  options_.training.learning_rate.steps = 20;
+  auto trainer = make_trainer();
+  auto result = trainer->run({0, 11, 0.02, model});
+  ASSERT_TRUE(result);
+  EXPECT_NEAR(result->learning_rate, 0.01, 1e-12) << "half way after ten steps";
+  result = trainer->run({0, 10, 0.02, model});
+  ASSERT_TRUE(result);
+  EXPECT_NEAR(result->learning_rate, 0, 1e-12) << "the end";
+}
+
+// One job of 30 steps, and two of 15 that hand on what they know.
+TEST_F(TrainerTest, AnotherJobGoesOnWhereThisOneWas) {
+  const auto model = make_model();
+  const auto state = directory_ / "state.safetensors";
+  for (const LocalOptimizer kind :
+       {LocalOptimizer::sgd, LocalOptimizer::adamw, LocalOptimizer::lans}) {
+    options_.training.optimizer.kind = kind;
+    options_.training.learning_rate.schedule = LrSchedule::polynomial;
+    options_.training.learning_rate.steps = 40;
+    auto whole = make_trainer();
+    ASSERT_TRUE(whole->run({0, 30, 0.01, model}));
+    ASSERT_TRUE(whole->write_model(directory_ / "whole.safetensors"));
+
+    auto first = make_trainer();
+    ASSERT_TRUE(first->run({0, 15, 0.01, model}));
+    ASSERT_TRUE(first->write_model(directory_ / "half.safetensors"));
+    ASSERT_TRUE(first->keep(state));
+    options_.training.seed = 77;  // of another job: the order of the first one goes on
+    auto second = make_trainer();
+    ASSERT_TRUE(second->load(directory_ / "half.safetensors"));
+    ASSERT_TRUE(second->resume(state));
+    ASSERT_TRUE(second->run({0, 15, 0.01, {}}));
+    ASSERT_TRUE(second->write_model(directory_ / "both.safetensors"));
+    options_.training.seed = 3;
+    EXPECT_EQ(floats(directory_ / "both.safetensors", "fc1.weight"),
+              floats(directory_ / "whole.safetensors", "fc1.weight"))
+        << to_text(kind);
+  }
+}
+
+TEST_F(TrainerTest, AnUnusableTrainingStateIsNamedAndChangesNothing) {
+  const auto model = make_model();
+  const auto state = directory_ / "state.safetensors";
+  auto trainer = make_trainer();
+  ASSERT_TRUE(trainer->run({0, 5, 0.01, model}));
+  ASSERT_TRUE(trainer->keep(state));
+
+  auto other = make_trainer();
+  ASSERT_TRUE(other->load(make_model("lenet5")));
+  EXPECT_EQ(other->resume(state).error().code, Code::model_mismatch);
+
+  std::filesystem::resize_file(state, std::filesystem::file_size(state) - 100);
+  auto again = make_trainer();
+  ASSERT_TRUE(again->load(model));
+  EXPECT_EQ(again->resume(state).error().code, Code::model_format);
+  EXPECT_TRUE(again->run({0, 5, 0.01, {}}));
+}
+
+TEST_F(TrainerTest, EveryOptimiserLearns) {
+  const auto model = make_model();
+  const Dataset held_out = picture_dataset(100, 4, 77);
+  const auto before = evaluate(model, held_out);
+  ASSERT_TRUE(before);
+  for (const auto& [kind, rate] :
+       std::vector<std::pair<LocalOptimizer, double>>{{LocalOptimizer::adamw, 0.003},
+                                                      {LocalOptimizer::lars, 5},
+                                                      {LocalOptimizer::lamb, 0.01},
+                                                      {LocalOptimizer::lans, 0.01}}) {
+    options_.training.optimizer.kind = kind;
+    auto trainer = make_trainer();
+    const auto result = trainer->run({0, 60, rate, model});
+    ASSERT_TRUE(result) << to_text(kind) << ": " << result.error().message;
+    ASSERT_TRUE(trainer->write_model(directory_ / "after.safetensors"));
+    const auto after = evaluate(directory_ / "after.safetensors", held_out);
+    ASSERT_TRUE(after);
+    EXPECT_GT(after->accuracy, 0.9) << to_text(kind);
+  }
 }
 
 TEST_F(TrainerTest, TheProximalTermHoldsTheModelNearItsBase) {

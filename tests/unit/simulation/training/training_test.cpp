@@ -57,7 +57,7 @@ TEST(FederatedTask, TrainingImprovesTheModel) {
   const auto before = (*task)->evaluate(model);
   ASSERT_TRUE(before);
   for (int round = 0; round < 3; ++round) {
-    const auto result = (*task)->train(round % 2, model, {20, 0.1});
+    const auto result = (*task)->train(round % 2, model, {20, 0.1, {}, {}});
     ASSERT_TRUE(result) << result.error().message;
     model = plus(model, result->update);
   }
@@ -73,8 +73,8 @@ TEST(FederatedTask, TheSameSeedsGiveTheSameBytes) {
   auto again = FederatedTask::create(small(), data());
   ASSERT_TRUE(first && again);
   EXPECT_EQ((*first)->initial(), (*again)->initial());
-  const auto one = (*first)->train(1, (*first)->initial(), {10, 0.05});
-  const auto two = (*again)->train(1, (*again)->initial(), {10, 0.05});
+  const auto one = (*first)->train(1, (*first)->initial(), {10, 0.05, {}, {}});
+  const auto two = (*again)->train(1, (*again)->initial(), {10, 0.05, {}, {}});
   ASSERT_TRUE(one && two);
   EXPECT_EQ(one->update, two->update);
   EXPECT_EQ(one->loss_mean, two->loss_mean);
@@ -90,11 +90,11 @@ TEST(FederatedTask, ASegmentCutInTwoSeesTheSameSamples) {
   auto whole = FederatedTask::create(small(), data());
   auto halves = FederatedTask::create(small(), data());
   ASSERT_TRUE(whole && halves);
-  const auto one = (*whole)->train(0, (*whole)->initial(), {8, 0.05});
-  const auto first = (*halves)->train(0, (*halves)->initial(), {4, 0.05});
+  const auto one = (*whole)->train(0, (*whole)->initial(), {8, 0.05, {}, {}});
+  const auto first = (*halves)->train(0, (*halves)->initial(), {4, 0.05, {}, {}});
   ASSERT_TRUE(one && first);
   const auto middle = plus((*halves)->initial(), first->update);
-  const auto second = (*halves)->train(0, middle, {4, 0.05});
+  const auto second = (*halves)->train(0, middle, {4, 0.05, {}, {}});
   ASSERT_TRUE(second);
   const auto model = plus(middle, second->update);
   const auto expected = plus((*whole)->initial(), one->update);
@@ -110,12 +110,12 @@ TEST(FederatedTask, ACorrectionIsAddedToEachGradient) {
   ASSERT_TRUE(plain && corrected);
   std::vector<float> correction((*plain)->manifest().data_bytes / sizeof(float), 0);
   const auto begin = (*plain)->initial();
-  const auto one = (*plain)->train(0, begin, {1, 0.05});
+  const auto one = (*plain)->train(0, begin, {1, 0.05, {}, {}});
   const auto none = (*corrected)->train(0, begin, {1, 0.05, std::nullopt, correction});
   ASSERT_TRUE(one && none);
   EXPECT_EQ(one->update, none->update);
   std::fill(correction.begin(), correction.end(), 0.5F);
-  const auto next = (*plain)->train(0, begin, {1, 0.05});
+  const auto next = (*plain)->train(0, begin, {1, 0.05, {}, {}});
   const auto moved = (*corrected)->train(0, begin, {1, 0.05, std::nullopt, correction});
   ASSERT_TRUE(next && moved);
   for (std::size_t at = 0; at < moved->update.size(); at += sizeof(float)) {
@@ -125,8 +125,8 @@ TEST(FederatedTask, ACorrectionIsAddedToEachGradient) {
     std::memcpy(&without, next->update.data() + at, sizeof without);
     ASSERT_NEAR(with - without, -0.05 * 0.5, 1e-6);
   }
-  const auto after = (*corrected)->train(0, begin, {1, 0.05});
-  const auto expected = (*plain)->train(0, begin, {1, 0.05});
+  const auto after = (*corrected)->train(0, begin, {1, 0.05, {}, {}});
+  const auto expected = (*plain)->train(0, begin, {1, 0.05, {}, {}});
   ASSERT_TRUE(after && expected);
   EXPECT_EQ(after->update, expected->update) << "the next segment has none";
 }
@@ -134,7 +134,7 @@ TEST(FederatedTask, ACorrectionIsAddedToEachGradient) {
 TEST(FederatedTask, ALossThatLeavesTheNumbersIsAnError) {
   auto task = FederatedTask::create(small(), data());
   ASSERT_TRUE(task);
-  const auto result = (*task)->train(0, (*task)->initial(), {200, 1e30});
+  const auto result = (*task)->train(0, (*task)->initial(), {200, 1e30, {}, {}});
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, Code::not_finite);
 }

@@ -1,0 +1,37 @@
+// What a trainer knows beside the model, so that a facility's next job goes on where this one was:
+// the optimiser's state, the place in the learning-rate schedule and the place in the data.
+//
+// On disk a safetensors file with `first.NAME` and `second.NAME` for each parameter NAME (as far as
+// the optimiser has them) and the rest as metadata (docs/training.md).
+//
+// Thread safety: plain values and functions on distinct paths.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <vector>
+
+#include "core/base/result.h"
+#include "fedclient/data/sampler.h"
+#include "fedclient/recipe/learning_rate.h"
+#include "fedclient/trainer/network.h"
+#include "fedclient/trainer/optimizer.h"
+
+namespace fedqueue {
+
+struct TrainerState {
+  OptimizerState optimizer;
+  LearningRateState schedule;
+  std::uint64_t order_seed = 0;  // of the samples' order
+  BatchPosition position;
+  std::int64_t samples = 0;  // of the dataset that the position is in
+};
+
+// Whole or not at all, on disk when it returns.
+Status write_trainer_state(const std::filesystem::path& path, const TrainerState& state,
+                           const std::vector<ParameterRange>& parameters);
+// Code::model_mismatch if it is of another model, Code::model_format if it is damaged.
+Result<TrainerState> read_trainer_state(const std::filesystem::path& path,
+                                        const std::vector<ParameterRange>& parameters);
+
+}  // namespace fedqueue
