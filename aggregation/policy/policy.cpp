@@ -70,6 +70,27 @@ Aggregation Policy::aggregate(const RoundState& round,
   return aggregate(round, enrolled, shares(enrolments));
 }
 
+void Policy::limit_norms(Aggregation& aggregation, const RoundState& round) const {
+  const double factor_max = *config_.norm_factor_max;
+  if (factor_max == 0 || !round.usual_norm_per_step) return;
+  std::map<UpdateId, double> scales;
+  for (const std::vector<Arrival>* list : {&round.counted, &round.late}) {
+    for (const Arrival& arrival : *list) {
+      const double longest = factor_max * *round.usual_norm_per_step *
+                             static_cast<double>(std::max<std::int64_t>(1, arrival.steps_run));
+      if (arrival.norm > longest) scales[arrival.id] = longest / arrival.norm;
+    }
+  }
+  if (scales.empty()) return;
+  for (WeightedUpdate& update : aggregation.updates) {
+    const auto scale = scales.find(update.id);
+    if (scale == scales.end()) continue;
+    const double before = update.weight;
+    update.weight *= scale->second;
+    if (aggregation.rebuild_models) aggregation.keep += before - update.weight;
+  }
+}
+
 double Policy::initial_participation(const KnownFacility& facility, double budget_s) const {
   if (publishes_on_arrival())
     return first_presence(facility.predicted_wait_s, budget_s, *config_.early_submission >= 0);

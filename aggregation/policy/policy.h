@@ -80,6 +80,7 @@ struct Arrival {
   std::int64_t staleness = 0;
   std::int64_t steps_assigned = 0;
   std::int64_t steps_run = 0;
+  double norm = 0;  // L2, of the parameters
   std::optional<double> queue_wait_s;
   double deadline_wait_s = 0;  // D of the plan it was trained under
   Version arrived_in = 0;      // the version at arrival
@@ -106,6 +107,8 @@ struct RoundState {
   bool timer_fired = false;
   double now_s = 0;           // server uptime
   std::vector<Group> groups;  // open ones, by id
+  // Median of norm / steps_run over the newest updates; absent while there are few.
+  std::optional<double> usual_norm_per_step;
 };
 
 struct CloseDecision {
@@ -226,6 +229,10 @@ class Policy {
   // Whether an active facility still belongs to the round's expected set: its job has waited
   // `waited_s` so far, or waited that long before it started.
   [[nodiscard]] virtual bool expects(double waited_s, double deadline_wait_s) const = 0;
+
+  // Lowers the weights of updates that are much longer than usual (norm_factor_max); where whole
+  // models are mixed, the current one gets what they lose.
+  void limit_norms(Aggregation& aggregation, const RoundState& round) const;
 
   // m for a facility of which no round has been seen yet.
   [[nodiscard]] double initial_participation(const KnownFacility& facility, double budget_s) const;

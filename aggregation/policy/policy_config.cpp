@@ -79,6 +79,7 @@ std::vector<Check> checks(const PolicyConfig& config) {
       {"wait_factor_beta", config.wait_factor_beta, 0, true, unbounded, not_negative},
       {"share_cap", config.share_cap, 0, false, 1, "above 0 and at most 1 (1 switches it off)"},
       {"eta_global", config.eta_global, 0, false, unbounded, positive},
+      {"norm_factor_max", config.norm_factor_max, 0, true, unbounded, "0 or more (0 is no limit)"},
       {"average_versions", real(config.average_versions), 1, true, static_cast<double>(average_max),
        "from 1 to 1000"},
   };
@@ -262,6 +263,7 @@ PolicyConfig PolicyConfig::effective() const {
   fill(config.outer_momentum, usual_momentum(policy, *config.outer));
   fill(config.outer_lr, usual_learning_rate(policy, *config.outer, *config.outer_momentum));
   fill(config.eta_global, resident ? 2.0 : 1.0);
+  fill(config.norm_factor_max, resident ? 4.0 : 0.0);
   fill(config.average_versions, std::int64_t{resident ? 16 : 1});
   return config;
 }

@@ -134,6 +134,11 @@ struct PolicyConfig {
   // a model less far than its gradients would bear.
   std::optional<double> eta_global;
 
+  // An update that is longer per local step than this many times the median of the newest ones is
+  // scaled down to that, so that one facility whose training runs away does not take the model with
+  // it. 0: no limit. Absent: 0; resident: 4.
+  std::optional<double> norm_factor_max;
+
   // Newest versions whose mean is exported and judged (LAWA). Absent: 1; resident: 16, since each
   // of its versions leans to the facility that came last. Training never sees the mean.
   std::optional<std::int64_t> average_versions;

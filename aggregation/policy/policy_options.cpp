@@ -167,6 +167,7 @@ const std::vector<Option>& table() {
       option("wait_factor_beta", &C::wait_factor_beta),
       option("share_cap", &C::share_cap),
       option("eta_global", &C::eta_global),
+      option("norm_factor_max", &C::norm_factor_max),
       option("average_versions", &C::average_versions),
   };
   return options;

@@ -159,24 +159,26 @@ double poll_interval(const Settings& settings) {
   return std::max(settings.real("poll"), floor ? parse_real(*floor).value_or(0) : 0);
 }
 
-// Judges the newest version, then every later one, until the run is over.
+// Judges whatever version is the newest, until the run is over: the last one too, and not those
+// that were published while another was judged.
 Result<int> follow(Judge& judge) {
   const RetryPolicy retry;
   const double interval = poll_interval(judge.settings);
-  Version next = -1;
+  Version judged = -1;
   int failures = 0;
   auto worked_at = std::chrono::steady_clock::now();
   for (;;) {
     Result<RunState> state = ask_state(*judge.link);
     Status done;
+    double pause_s = interval;
     if (state) {
-      if (next < 0) next = state->latest;
-      while (done && next <= state->latest) {
-        done = judge.version(next, state->average);
+      if (state->latest > judged) {
+        done = judge.version(state->latest, state->average);
         // A version that was deleted meanwhile is not worth stopping for.
         if (done || done.error().code == Code::not_found) {
           done = {};
-          ++next;
+          judged = state->latest;
+          pause_s = 0;  // another one may be there by now
         }
       }
       if (done && state->finished) return 0;
@@ -184,7 +186,6 @@ Result<int> follow(Judge& judge) {
       done = state.error();
     }
     const auto now = std::chrono::steady_clock::now();
-    double pause_s = interval;
     if (done) {
       failures = 0;
       worked_at = now;
@@ -246,11 +247,8 @@ std::vector<Command> evaluate_commands() {
   evaluation.details =
       "The held-out split is never trained on. The result is reported to the server, which keeps "
       "it with the version. Under a policy whose option average_versions says so (resident: 16) it "
-      "is "
-      "that "
-      "of the mean of the version and those before it, as `fedserver export` writes it. With "
-      "--follow every version is judged as it is published, until the "
-      "run is over.";
+      "is that of the mean of the version and those before it, as `fedserver export` writes it. "
+      "With --follow the newest version is judged again and again, until the run is over.";
   evaluation.examples = {"fedclient evaluate --kit kits/site-a --follow",
                          "fedclient evaluate --model-file initial.safetensors"};
   evaluation.options = all_of({connection_options(),
@@ -270,7 +268,7 @@ std::vector<Command> evaluate_commands() {
                                 {.name = "follow",
                                  .kind = Kind::flag,
                                  .built_in = "false",
-                                 .help = "Judge each new version until the run is over.",
+                                 .help = "Judge the newest version until the run is over.",
                                  .in_files = false},
                                 {.name = "model_file",
                                  .kind = Kind::path,

@@ -45,16 +45,21 @@ Result<int> run_status(const Settings& settings) {
   return 0;
 }
 
-// Prints each round once, when its accuracy is known or can no longer be waited for.
+// Prints each round once, when its accuracy is known or can no longer be waited for. Where every
+// update makes a version, those that somebody judged stand for the others too.
 class RoundPrinter {
  public:
   void print(const json& status, bool all) {
     if (!std::exchange(headed_, true)) std::cout << round_line_legend() << "\n";
+    const bool sparse =
+        status.at("versions_on_arrival").get<bool>() && !status.at("evaluations").empty();
     for (const json& round : status.at("rounds")) {
       const long version = round.at("version").get<long>();
       if (version <= printed_ || !round.at("published").get<bool>()) continue;
       const bool newest = version == status.at("version").get<long>();
-      if (!all && newest && !round.contains("evaluation")) return;
+      const bool judged = round.contains("evaluation");
+      if (!all && newest && !judged) return;
+      if (!judged && !newest && sparse) continue;
       std::cout << round_line(round) << "\n";
       printed_ = version;
     }

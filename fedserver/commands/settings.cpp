@@ -127,6 +127,8 @@ std::vector<OptionSpec> policy_options() {
       number("wait_factor_beta", "0.5", 0, any, "Strength of that factor."),
       number("share_cap", "", 0, 1, "The most that one facility weighs; 1: no cap."),
       number("eta_global", "", 0, any, "The server's step on the weighted sum (resident: 2)."),
+      number("norm_factor_max", "", 0, any,
+             "Scale updates down to this many times the usual length (resident: 4); 0: none."),
       count("average_versions", "", 1,
             "Versions whose mean is exported and judged (resident: 16)."),
   };

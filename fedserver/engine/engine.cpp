@@ -6,6 +6,16 @@
 #include "core/base/points.h"
 
 namespace fedqueue {
+namespace {
+
+double median_of(const std::deque<double>& values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+  std::nth_element(sorted.begin(), middle, sorted.end());
+  return *middle;
+}
+
+}  // namespace
 
 const char* to_text(AttemptPhase phase) {
   switch (phase) {
@@ -170,6 +180,7 @@ Arrival Engine::arrival_of(const UpdateDecided& decision) const {
   if (FEDQUEUE_PLANTED(age_forgotten)) arrival.base = state_.latest;
   arrival.steps_assigned = decision.steps_assigned;
   arrival.steps_run = decision.metadata.steps_run;
+  arrival.norm = decision.norm;
   arrival.queue_wait_s = decision.queue_wait_s;
   arrival.deadline_wait_s = decision.deadline_wait_s;
   arrival.arrived_in = decision.arrived_in;
@@ -190,6 +201,8 @@ RoundState Engine::bare_round() const {
 RoundState Engine::round_state(bool timer_fired) const {
   RoundState round = bare_round();
   round.timer_fired = timer_fired;
+  if (*policy_->config().norm_factor_max > 0 && state_.norms_per_step.size() >= norms_needed)
+    round.usual_norm_per_step = median_of(state_.norms_per_step);
   for (const UpdateId& id : state_.counted) {
     round.counted.push_back(arrival_of(state_.decisions.at(id)));
   }

@@ -227,6 +227,9 @@ void Engine::fold(const UpdateDecided& fact) {
     state_.counted.push_back(fact.answer.id);
   }
   if (fact.answer.disposition != Disposition::rejected) {
+    const auto steps = static_cast<double>(std::max<std::int64_t>(1, fact.metadata.steps_run));
+    state_.norms_per_step.push_back(fact.norm / steps);
+    if (state_.norms_per_step.size() > norms_remembered) state_.norms_per_step.pop_front();
     state_.in_flight.insert(fact.answer.id);
     ++state_.waiting_updates[fact.facility];
   }

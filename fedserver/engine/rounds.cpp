@@ -18,7 +18,8 @@ void Engine::consider_closing(bool timer_fired) {
   const RoundState round = round_state(timer_fired);
   const CloseDecision decision = policy_->should_close(round);
   if (!decision.close) return;
-  const Aggregation aggregation = policy_->aggregate(round, senders(round), shares());
+  Aggregation aggregation = policy_->aggregate(round, senders(round), shares());
+  policy_->limit_norms(aggregation, round);
   if (aggregation.empty()) {
     if (aggregation.dropped.empty()) return;
     UpdatesDropped fact;

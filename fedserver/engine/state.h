@@ -103,6 +103,10 @@ struct GroupState {
   std::set<FacilityId> missing;  // members whose update is not in yet
 };
 
+// Of lengths of updates; fewer than the latter say nothing about what is usual.
+inline constexpr std::size_t norms_remembered = 64;
+inline constexpr std::size_t norms_needed = 16;
+
 struct RunState {
   std::string run;
   std::map<FacilityId, FacilityState> facilities;
@@ -123,6 +127,7 @@ struct RunState {
   std::map<Version, ModelRecord> models;
   Version latest = 0;
   std::optional<ServerState> server_state;  // of `latest`
+  std::deque<double> norms_per_step;        // of the newest updates that were not rejected
   Instant round_opened_at{};
   std::optional<Instant> timer_at;
   int empty_timers = 0;

@@ -68,6 +68,7 @@ json Engine::facility_json(const FacilityId& id, const FacilityState& owner, Ins
 std::string Engine::status(const std::optional<FacilityId>& viewer, Instant now) const {
   json out = {{"run", state_.run},
               {"policy", std::string(policy_->name())},
+              {"versions_on_arrival", policy_->publishes_on_arrival()},
               {"average_versions", *config_.policy.effective().average_versions},
               {"version", state_.latest},
               {"round", state_.latest + 1},

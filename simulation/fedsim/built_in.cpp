@@ -390,6 +390,7 @@ lr_base = 0.2
                               {"constant-staleness", "staleness_fn = constant"},
                               {"staleness-cap-1", "staleness_max = 1"},
                               {"short-memory", "gamma = 0.05"},
+                              {"no-norm-limit", "norm_factor_max = 0"},
                           });
 
 const std::string kRounds =

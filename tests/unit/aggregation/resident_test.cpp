@@ -39,6 +39,53 @@ TEST(SegmentLength, StaysWithinItsLimits) {
   EXPECT_EQ(segment_steps(std::nullopt, 0.5, {40, 100, 1000, 0.1}), 100);
 }
 
+// Twice the limit per step weighs half; steps, not the length of the segment, decide.
+TEST(NormLimit, ScalesUpdatesDownThatAreMuchLongerThanUsual) {
+  const auto policy = make_policy(resident());
+  Arrival usual = arrival("a", 0, 0, 10);
+  usual.norm = 10 * 0.4;
+  Arrival runaway = arrival("b", 0, 0, 10);
+  runaway.norm = 10 * 0.8;
+  Arrival segment = arrival("c", 0, 0, 100);
+  segment.norm = 100 * 0.4;
+  const std::vector<KnownFacility> all = {known("a"), known("b"), known("c")};
+  RoundState round = at_version(0, 3, {usual, runaway, segment});
+  Aggregation free = policy->aggregate(round, all);
+  policy->limit_norms(free, round);
+  Aggregation limited = free;
+  policy->limit_norms(limited, round);
+  EXPECT_DOUBLE_EQ(limited.updates[1].weight, free.updates[1].weight) << "nothing is usual yet";
+  round.usual_norm_per_step = 0.1;  // times 4, the default
+  policy->limit_norms(limited, round);
+  EXPECT_DOUBLE_EQ(limited.updates[0].weight, free.updates[0].weight) << "just within";
+  EXPECT_DOUBLE_EQ(limited.updates[1].weight, free.updates[1].weight / 2);
+  EXPECT_DOUBLE_EQ(limited.updates[2].weight, free.updates[2].weight);
+
+  PolicyConfig off = resident();
+  off.norm_factor_max = 0;
+  limited = free;
+  make_policy(off)->limit_norms(limited, round);
+  EXPECT_DOUBLE_EQ(limited.updates[1].weight, free.updates[1].weight);
+}
+
+TEST(NormLimit, WhereModelsAreMixedTheCurrentOneGetsTheRest) {
+  PolicyConfig config;
+  config.policy = PolicyKind::fedasync;
+  config.norm_factor_max = 2;
+  const auto policy = make_policy(config);
+  Arrival runaway = arrival("a", 0, 0, 10);
+  runaway.norm = 80;
+  RoundState round = at_version(0, 1, {runaway});
+  round.usual_norm_per_step = 1;
+  const std::vector<KnownFacility> all = {known("a")};
+  Aggregation aggregation = policy->aggregate(round, all);
+  ASSERT_TRUE(aggregation.rebuild_models);
+  EXPECT_DOUBLE_EQ(aggregation.updates[0].weight, 0.6);
+  policy->limit_norms(aggregation, round);
+  EXPECT_DOUBLE_EQ(aggregation.updates[0].weight, 0.15);
+  EXPECT_DOUBLE_EQ(aggregation.keep, 0.85);
+}
+
 TEST(Resident, TrainsShortSegmentsUntilTheTimeOfItsJobIsOver) {
   const auto policy = make_policy(resident());
   KnownFacility self = known("a", 100.0, 0.5);

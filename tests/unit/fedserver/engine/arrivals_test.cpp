@@ -60,6 +60,30 @@ TEST(OnArrival, EveryUpdateMakesAVersionAndTheNextBaseHoldsIt) {
   EXPECT_EQ(run.reduces.back().plan.updates[0].staleness, 1);
 }
 
+// One facility's training runs away after 16 updates as usual. The median is the journal's: the
+// scenario replays it.
+TEST(OnArrival, AnUpdateThatIsMuchLongerThanUsualMovesTheModelNoFurther) {
+  Scenario run(config_of(PolicyKind::resident), {"a", "b"});
+  const JobAnswer job = run.start("a", "1.0", 2);
+  Next next = job.next;
+  const auto deliver = [&](double norm_per_step) {
+    run.pass(5);
+    JobAnswer segment = job;
+    segment.next = next;
+    UpdateStored update = Scenario::update("a", "1.0", segment);
+    update.metadata.seconds_per_step = 0.1;
+    update.norm = norm_per_step * static_cast<double>(update.metadata.steps_run);
+    const UpdateAnswer answer = run.ask<UpdateAnswer>(update);
+    const double weight = run.reduces.back().plan.updates[0].weight;
+    run.finish_reduce();
+    next = ask_next(run, "a", answer.id).next;
+    return weight;
+  };
+  for (int i = 0; i < 15; ++i) EXPECT_NEAR(deliver(0.01), 1, 1e-12);
+  EXPECT_NEAR(deliver(1), 0.04, 1e-12) << "the sixteenth: usual is 0.01, four times that are 0.04";
+  EXPECT_NEAR(deliver(0.01), 1, 1e-12);
+}
+
 TEST(OnArrival, WhatComesNextIsTheSameBytesHoweverOftenAsked) {
   Scenario run(config_of(PolicyKind::resident), {"a", "b"});
   const JobAnswer a = run.start("a", "1.0", 2);
