@@ -11,6 +11,8 @@ namespace fedqueue::simulation {
 namespace {
 
 constexpr int kColours = 10;
+// Spans of a Gantt chart that are longer than this share of it say on hover what they are.
+constexpr double kNamedShare = 0.01;
 // Colours of the activities in a Gantt chart, by Activity.
 constexpr int kActivityColours[] = {8, 4, 2, 5, 1};
 
@@ -40,7 +42,7 @@ svg text { font: 11px system-ui, sans-serif; fill: var(--soft); }
 .grid { stroke: var(--rule); stroke-width: 1; } .axis { stroke: var(--soft); stroke-width: 1; }
 .level { stroke: var(--soft); stroke-width: 1; stroke-dasharray: 5 4; }
 .line { fill: none; stroke-width: 2; stroke: var(--c); } .band { fill: var(--c); opacity: .15; }
-.bar { fill: var(--c); }
+.bar { fill: var(--c); } .bars { stroke: var(--c); }
 .key span { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em;
   background: var(--c); }
 .c0 { --c: var(--p0); } .c1 { --c: var(--p1); } .c2 { --c: var(--p2); } .c3 { --c: var(--p3); }
@@ -215,8 +217,10 @@ std::string gantt(const CellResult& cell, const Setting& setting) {
   });
   for (const Span& span : spans) {
     if (span.facility < 0 || span.facility >= setting.facilities) continue;
-    // Nobody points at the short ones between two segments.
-    const bool named = span.activity == Activity::waiting || span.activity == Activity::training;
+    // Nobody points at short ones.
+    const bool named =
+        (span.activity == Activity::waiting || span.activity == Activity::training) &&
+        span.end_s - span.begin_s > kNamedShare * setting.horizon_s;
     rows[static_cast<std::size_t>(span.facility)].bars.push_back(
         {span.begin_s, span.end_s, kActivityColours[static_cast<int>(span.activity)],
          named ? std::string(to_text(span.activity)) + ", job " + std::to_string(span.job) + ", " +

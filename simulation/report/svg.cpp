@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 
 namespace fedqueue::simulation {
 namespace {
@@ -188,14 +189,24 @@ std::string bar_rows(const std::vector<BarRow>& rows, double x_max, const std::s
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const double y = static_cast<double>(i) * kRowHeight;
     svg += label(kNameWidth - 8, y + 15, "end", rows[i].name);
+    // Those without a title are many: one path for all of a colour takes a fifth of the bytes.
+    std::map<int, std::string> untitled;
     for (const Bar& bar : rows[i].bars) {
       const double length = x_of(bar.end) - x_of(bar.begin);
       if (length < 0.05) continue;
+      if (bar.title.empty()) {
+        untitled[bar.colour] += "M" + place(x_of(bar.begin)) + " " + place(y + kRowHeight / 2.0) +
+                                "h" + place(std::max(length, 0.1));
+        continue;
+      }
       svg += "<rect class=\"bar c" + std::to_string(bar.colour) + "\" x=\"" +
              place(x_of(bar.begin)) + "\" y=\"" + place(y + 3) + "\" width=\"" +
              place(std::max(length, 0.1)) + "\" height=\"" + std::to_string(kRowHeight - 6) + "\">";
-      if (!bar.title.empty()) svg += "<title>" + escaped(bar.title) + "</title>";
-      svg += "</rect>";
+      svg += "<title>" + escaped(bar.title) + "</title></rect>";
+    }
+    for (const auto& [colour, path] : untitled) {
+      svg += "<path class=\"bars c" + std::to_string(colour) + "\" stroke-width=\"" +
+             std::to_string(kRowHeight - 6) + "\" d=\"" + path + "\"/>";
     }
   }
   svg += label((kNameWidth + width) / 2.0, height - 6, "middle", x_title);

@@ -44,7 +44,7 @@ struct Bar {
   double begin = 0;
   double end = 0;
   int colour = 0;
-  std::string title;  // shown on hover
+  std::string title;  // shown on hover; those without one are drawn over the others
 };
 
 struct BarRow {

@@ -42,6 +42,10 @@ TEST(BarRows, DrawsEveryBarThatCanBeSeen) {
   EXPECT_THAT(svg, HasSubstr("<title>training</title>"));
   EXPECT_THAT(svg, Not(HasSubstr("nothing")));
   EXPECT_THAT(svg, HasSubstr(">two</text>"));
+  const std::string untitled = bar_rows({{"one", {{0, 2, 3, ""}, {4, 5, 3, ""}}}}, 10, "time", 720);
+  EXPECT_THAT(untitled, Not(HasSubstr("<rect")));
+  EXPECT_EQ(untitled.find("class=\"bars c3\""), untitled.rfind("class=\"bars"))
+      << "one path for all of a colour";
 }
 
 }  // namespace
