@@ -1,18 +1,37 @@
 #include "fedclient/data/sampler.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "core/base/assert.h"
-#include "core/base/prng.h"
 
 namespace fedqueue {
+namespace {
+
+void shuffle(std::vector<std::int64_t>& values, Prng& prng) {
+  for (std::size_t i = values.size(); i > 1; --i) std::swap(values[i - 1], values[prng.below(i)]);
+}
+
+}  // namespace
 
 BatchSampler::BatchSampler(std::int64_t samples, std::int64_t batch, std::uint64_t seed)
     : samples_(samples), batch_(batch), seed_(seed) {
   FEDQUEUE_ASSERT(samples > 0 && batch > 0);
   order_.resize(static_cast<std::size_t>(samples));
   load_epoch(0);
+}
+
+BatchSampler BatchSampler::balanced(std::span<const std::uint8_t> labels, std::int64_t batch,
+                                    std::uint64_t seed) {
+  BatchSampler sampler(static_cast<std::int64_t>(labels.size()), batch, seed);
+  std::map<std::uint8_t, std::vector<std::int64_t>> members;
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    members[labels[i]].push_back(static_cast<std::int64_t>(i));
+  for (auto& [label, samples] : members) sampler.classes_.push_back(std::move(samples));
+  sampler.load_epoch(0);
+  return sampler;
 }
 
 std::vector<std::int64_t> BatchSampler::next(int rank, int ranks) {
@@ -41,11 +60,35 @@ void BatchSampler::seek(BatchPosition position) {
 }
 
 void BatchSampler::load_epoch(std::int64_t epoch) {
-  std::iota(order_.begin(), order_.end(), std::int64_t{0});
   // Mixing by an odd constant keeps (seed 1, epoch 2) apart from (seed 2, epoch 1).
   Prng prng(seed_ ^ (static_cast<std::uint64_t>(epoch + 1) * 0x9e3779b97f4a7c15u));
-  for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[prng.below(i)]);
+  if (classes_.empty()) {
+    std::iota(order_.begin(), order_.end(), std::int64_t{0});
+    shuffle(order_, prng);
+  } else {
+    balance(prng);
+  }
   position_ = {epoch, 0};
+}
+
+void BatchSampler::balance(Prng& prng) {
+  std::vector<std::vector<std::int64_t>> left(classes_.size());  // of each class, taken from behind
+  std::vector<std::int64_t> turns(classes_.size());
+  std::iota(turns.begin(), turns.end(), std::int64_t{0});
+  order_.clear();
+  while (static_cast<std::int64_t>(order_.size()) < samples_) {
+    shuffle(turns, prng);
+    for (const std::int64_t turn : turns) {
+      const auto k = static_cast<std::size_t>(turn);
+      if (static_cast<std::int64_t>(order_.size()) == samples_) break;
+      if (left[k].empty()) {
+        left[k] = classes_[k];
+        shuffle(left[k], prng);
+      }
+      order_.push_back(left[k].back());
+      left[k].pop_back();
+    }
+  }
 }
 
 }  // namespace fedqueue

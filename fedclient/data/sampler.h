@@ -5,11 +5,18 @@
 // that every step has the same global batch. The ranks cut that batch into consecutive shards;
 // their union is the same batch whatever the number of ranks, and shards may differ by one sample.
 //
+// Balanced, each class is drawn equally often: rounds of all classes in random order, and within a
+// class its own samples, shuffled anew when they are used up. An epoch is as long as the dataset;
+// it holds samples of rare classes several times and not all of frequent ones.
+//
 // Every rank advances its own sampler in step; nothing is communicated. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
+
+#include "core/base/prng.h"
 
 namespace fedqueue {
 
@@ -24,6 +31,9 @@ class BatchSampler {
  public:
   // REQUIRES: samples > 0, batch > 0.
   BatchSampler(std::int64_t samples, std::int64_t batch, std::uint64_t seed);
+  // REQUIRES: labels, batch > 0.
+  static BatchSampler balanced(std::span<const std::uint8_t> labels, std::int64_t batch,
+                               std::uint64_t seed);
 
   // This rank's shard of the next global batch; advances by one step.
   // REQUIRES: 0 <= rank < ranks.
@@ -35,11 +45,13 @@ class BatchSampler {
 
  private:
   void load_epoch(std::int64_t epoch);
+  void balance(Prng& prng);
 
   std::int64_t samples_;
   std::int64_t batch_;
   std::uint64_t seed_;
   BatchPosition position_;
+  std::vector<std::vector<std::int64_t>> classes_;  // balanced: the samples of each that has any
   std::vector<std::int64_t> order_;
 };
 

@@ -196,6 +196,13 @@ std::vector<Entry> make_table() {
         .built_in = "false",
         .help = "Scale the rate by what the ranks' gradients agree on; it is that of one rank."},
        flag(FEDQUEUE_FIELD(adascale))},
+      {{.name = "sampling",
+        .built_in = "shuffled",
+        .help = "Every sample once in an epoch, or every class equally often.",
+        .choices = {"shuffled", "balanced"}},
+       [](TrainingSettings& s, const std::string& value) {
+         s.sampling = value == "balanced" ? Sampling::balanced : Sampling::shuffled;
+       }},
       {{.name = "seed",
         .kind = Kind::integer,
         .built_in = "1",

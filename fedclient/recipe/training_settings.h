@@ -20,6 +20,9 @@
 
 namespace fedqueue {
 
+// Every sample once in an epoch, or every class equally often (data/sampler.h).
+enum class Sampling : std::int32_t { shuffled, balanced };
+
 // Plain bytes, since rank 0 sends it to the other ranks.
 struct TrainingSettings {
   std::int64_t batch_size = 64;  // global: summed over the ranks
@@ -28,6 +31,7 @@ struct TrainingSettings {
   OptimizerSettings optimizer;
   LearningRateSettings learning_rate;
   bool adascale = false;
+  Sampling sampling = Sampling::shuffled;
   double proximal = 0;     // FedProx: pull towards the segment's base
   std::uint64_t seed = 1;  // of the order of the samples
 

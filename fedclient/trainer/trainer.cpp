@@ -49,7 +49,7 @@ struct Trainer::Impl {
         log(std::move(log_)),
         training(options.training),
         order_seed(training.seed),
-        sampler(dataset.samples(), batch(), order_seed),
+        sampler(make_sampler()),
         watchdog(collective, options.watchdog_s) {}
 
   Status build(const NetworkSpec& spec);
@@ -66,6 +66,11 @@ struct Trainer::Impl {
   Status share_model();
   Result<BatchTotals> step(double learning_rate, bool wish_to_stop);
   Status look_at_noise();
+  [[nodiscard]] BatchSampler make_sampler() const {
+    return training.sampling == Sampling::balanced
+               ? BatchSampler::balanced(dataset.labels, batch(), order_seed)
+               : BatchSampler(dataset.samples(), batch(), order_seed);
+  }
   [[nodiscard]] std::int64_t batch() const { return training.global_batch(collective.size()); }
   Status average_buffers();
   Result<std::vector<std::byte>> state() const;
@@ -135,7 +140,7 @@ void Trainer::Impl::adopt(const TrainingSettings& settings) {
   const bool same_order = settings.seed == training.seed;
   training = settings;
   if (!same_order) order_seed = training.seed;
-  sampler = BatchSampler(dataset.samples(), batch(), order_seed);
+  sampler = make_sampler();
   if (same_order) sampler.seek(position);
 }
 
@@ -259,7 +264,7 @@ void Trainer::Impl::place_in_data(std::uint64_t seed, std::int64_t samples,
                                   BatchPosition position) {
   if (samples != dataset.samples()) return;
   order_seed = seed;
-  sampler = BatchSampler(dataset.samples(), batch(), order_seed);
+  sampler = make_sampler();
   sampler.seek(position);
 }
 

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 namespace fedqueue {
 namespace {
@@ -38,6 +40,35 @@ TEST(Sampler, EveryEpochUsesEverySampleOnceInAnotherOrder) {
   std::sort(second.begin(), second.end());
   EXPECT_THAT(first, ::testing::ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9));
   EXPECT_EQ(first, second);
+}
+
+// 90 of class 0, 9 of class 4, one of class 7: each a third of what is drawn.
+TEST(Sampler, BalancedDrawsEveryClassEquallyOften) {
+  std::vector<std::uint8_t> labels(100, 0);
+  for (std::size_t i = 40; i < 49; ++i) labels[i] = 4;
+  labels[70] = 7;
+  BatchSampler sampler = BatchSampler::balanced(labels, 33, 5);
+  std::map<std::uint8_t, int> drawn;
+  std::set<std::int64_t> of_four;
+  for (int step = 0; step < 3; ++step) {
+    for (const std::int64_t index : sampler.next(0, 1)) {
+      const std::uint8_t label = labels[static_cast<std::size_t>(index)];
+      ++drawn[label];
+      if (label == 4) of_four.insert(index);
+    }
+  }
+  EXPECT_EQ(drawn, (std::map<std::uint8_t, int>{{0, 33}, {4, 33}, {7, 33}}));
+  EXPECT_EQ(of_four.size(), 9u) << "all of a class before one comes again";
+
+  // Ranks and positions as ever.
+  BatchSampler half = BatchSampler::balanced(labels, 33, 5);
+  half.seek(sampler.position());
+  auto joined = half.next(0, 2);
+  BatchSampler other = BatchSampler::balanced(labels, 33, 5);
+  other.seek(sampler.position());
+  const auto second = other.next(1, 2);
+  joined.insert(joined.end(), second.begin(), second.end());
+  EXPECT_EQ(joined, sampler.next(0, 1));
 }
 
 TEST(Sampler, GoesOnFromASavedPosition) {
