@@ -72,7 +72,8 @@ Aggregation Policy::aggregate(const RoundState& round,
 
 void Policy::limit_norms(Aggregation& aggregation, const RoundState& round) const {
   const double factor_max = *config_.norm_factor_max;
-  if (factor_max == 0 || !round.usual_norm_per_step) return;
+  // Where most updates are zero, as at the end of a schedule, nothing is said about the others.
+  if (factor_max == 0 || !(round.usual_norm_per_step.value_or(0) > 0)) return;
   std::map<UpdateId, double> scales;
   for (const std::vector<Arrival>* list : {&round.counted, &round.late}) {
     for (const Arrival& arrival : *list) {

@@ -61,6 +61,12 @@ TEST(NormLimit, ScalesUpdatesDownThatAreMuchLongerThanUsual) {
   EXPECT_DOUBLE_EQ(limited.updates[1].weight, free.updates[1].weight / 2);
   EXPECT_DOUBLE_EQ(limited.updates[2].weight, free.updates[2].weight);
 
+  round.usual_norm_per_step = 0;
+  limited = free;
+  policy->limit_norms(limited, round);
+  EXPECT_DOUBLE_EQ(limited.updates[1].weight, free.updates[1].weight);
+  round.usual_norm_per_step = 0.1;
+
   PolicyConfig off = resident();
   off.norm_factor_max = 0;
   limited = free;
