@@ -144,6 +144,9 @@ class Evaluator {
       const Result<Grade> grade =
           learner_.evaluate(models.size() == 1 ? models.back() : algebra_.mean_of(models));
       if (!grade) return grade.error();
+      // Finite parameters may yet overflow on the way to a loss.
+      if (!std::isfinite(grade->loss))
+        return Error{Code::not_finite, "evaluate: the loss is not a finite number", ""};
       grade_ = *grade;
       evaluated_ = recorder_.version();
     }

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 namespace fedqueue::simulation {
 namespace {
@@ -209,6 +210,35 @@ TEST(PolicyConfigOf, AWrongOptionIsNamedWithItsPolicy) {
   ASSERT_FALSE(config);
   EXPECT_NE(config.error().message.find("mine"), std::string::npos);
   EXPECT_NE(config.error().cure.find("local_steps"), std::string::npos);
+}
+
+// A loss that overflows: the policy has lost this run, and the cell can be written and read.
+TEST(RunFederation, ALossThatIsNotFiniteIsScoredAsNothingLearnt) {
+  class Overflowing final : public Learner {
+   public:
+    [[nodiscard]] const tensor::Manifest& manifest() const override { return pull_.manifest(); }
+    [[nodiscard]] Bytes initial() const override { return pull_.initial(); }
+    [[nodiscard]] std::int64_t samples(int facility) const override {
+      return pull_.samples(facility);
+    }
+    Result<Learned> train(std::span<const std::byte> base, const Lesson& lesson) override {
+      return pull_.train(base, lesson);
+    }
+    Result<Grade> evaluate(std::span<const std::byte> model) override {
+      Grade grade = *pull_.evaluate(model);
+      if (to_floats(model)[0] != 0) grade.loss = std::numeric_limits<double>::infinity();
+      return grade;
+    }
+
+   private:
+    Pull pull_{4};
+  } learner;
+  const auto result = run_federation(calm(), fedavg(), {Phase::tuned, "calm", "p", 3, "-"}, learner,
+                                     {}, FederationOptions());
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->final_accuracy, 0);
+  EXPECT_EQ(result->curve.back().loss, 0);
+  EXPECT_TRUE(decode_cell(encode(*result)));
 }
 
 }  // namespace
