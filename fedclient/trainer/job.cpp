@@ -114,7 +114,7 @@ class SegmentTrainer final : public LocalTrainer {
       log_.info("goes on with the training state of an earlier job",
                 {{"file", options_.training_state.string()}});
     } else {
-      log_.warning("begins with an empty optimizer", {{"cause", status.error().message}});
+      log_.warning("begins with an empty optimiser", {{"cause", status.error().message}});
     }
   }
 

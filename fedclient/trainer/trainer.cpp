@@ -270,44 +270,11 @@ void Trainer::Impl::place_in_data(std::uint64_t seed, std::int64_t samples,
 
 // Every rank ends with what rank 0 read.
 Status Trainer::Impl::share_resumed() {
-  struct Plain {
-    LocalOptimizer kind = LocalOptimizer::sgd;
-    std::int64_t optimizer_steps = 0;
-    std::int64_t first = 0;
-    std::int64_t second = 0;
-    LearningRateState schedule;
-    std::uint64_t order_seed = 0;
-    BatchPosition position;
-    std::int64_t samples = 0;
-  } plain;
-  OptimizerState optimizer;
-  if (collective.rank() == 0) {
-    optimizer = std::move(resumed->optimizer);
-    plain = {optimizer.kind,
-             optimizer.steps,
-             static_cast<std::int64_t>(optimizer.first.size()),
-             static_cast<std::int64_t>(optimizer.second.size()),
-             resumed->schedule,
-             resumed->order_seed,
-             resumed->position,
-             resumed->samples};
-    resumed.reset();
-  }
-  if (Status status = collective.broadcast(&plain, sizeof plain, 0); !status) return status;
-  optimizer.kind = plain.kind;
-  optimizer.steps = plain.optimizer_steps;
-  optimizer.first.resize(static_cast<std::size_t>(plain.first));
-  optimizer.second.resize(static_cast<std::size_t>(plain.second));
-  for (std::vector<float>* values : {&optimizer.first, &optimizer.second}) {
-    if (values->empty()) continue;
-    if (Status status = collective.broadcast(values->data(), values->size() * sizeof(float), 0);
-        !status) {
-      return status;
-    }
-  }
-  schedule = plain.schedule;
-  place_in_data(plain.order_seed, plain.samples, plain.position);
-  return network->set_optimizer_state(optimizer);
+  TrainerState state = std::exchange(resumed, std::nullopt).value_or(TrainerState());
+  if (Status status = share(state, collective); !status) return status;
+  schedule = state.schedule;
+  place_in_data(state.order_seed, state.samples, state.position);
+  return network->set_optimizer_state(state.optimizer);
 }
 
 // Every rank ends with rank 0's c − c_k.

@@ -1,6 +1,8 @@
 #include "fedclient/trainer/trainer_state.h"
 
+#include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -42,6 +44,13 @@ void each_range(const tensor::Manifest& layout, const char* prefix,
     copy(layout.tensors[index.at(prefix + range.name)], range);
 }
 
+bool finite(const OptimizerState& state) {
+  const auto all = [](const std::vector<float>& values) {
+    return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
+  };
+  return all(state.first) && all(state.second);
+}
+
 Error damaged(const std::filesystem::path& path, const std::string& what) {
   return {Code::model_format, "read the training state '" + path.string() + "': " + what,
           "Move the file away: the next job then begins with an empty optimiser."};
@@ -80,8 +89,53 @@ class Fields {
 
 }  // namespace
 
+Status share(TrainerState& state, Collective& collective) {
+  struct Plain {
+    LocalOptimizer kind = LocalOptimizer::sgd;
+    std::int64_t steps = 0;
+    std::int64_t first = 0;
+    std::int64_t second = 0;
+    LearningRateState schedule;
+    std::uint64_t order_seed = 0;
+    BatchPosition position;
+    std::int64_t samples = 0;
+  };
+  OptimizerState& optimizer = state.optimizer;
+  Plain plain{optimizer.kind,
+              optimizer.steps,
+              static_cast<std::int64_t>(optimizer.first.size()),
+              static_cast<std::int64_t>(optimizer.second.size()),
+              state.schedule,
+              state.order_seed,
+              state.position,
+              state.samples};
+  if (Status status = collective.broadcast(&plain, sizeof plain, 0); !status) return status;
+  optimizer.kind = plain.kind;
+  optimizer.steps = plain.steps;
+  optimizer.first.resize(static_cast<std::size_t>(plain.first));
+  optimizer.second.resize(static_cast<std::size_t>(plain.second));
+  state.schedule = plain.schedule;
+  state.order_seed = plain.order_seed;
+  state.position = plain.position;
+  state.samples = plain.samples;
+  for (std::vector<float>* values : {&optimizer.first, &optimizer.second}) {
+    if (values->empty()) continue;
+    if (Status status = collective.broadcast(values->data(), values->size() * sizeof(float), 0);
+        !status) {
+      return status;
+    }
+  }
+  return {};
+}
+
 Status write_trainer_state(const std::filesystem::path& path, const TrainerState& state,
                            const std::vector<ParameterRange>& parameters) {
+  if (!finite(state.optimizer)) {
+    return Error{
+        Code::not_finite,
+        "keep the training state '" + path.string() + "': the optimiser's state is not finite",
+        "Lower the learning rate (lr_base), add warm-up steps, or set clip_norm."};
+  }
   std::vector<tensor::TensorInfo> infos;
   if (!state.optimizer.first.empty()) describe(infos, kFirst, parameters);
   if (!state.optimizer.second.empty()) describe(infos, kSecond, parameters);
@@ -167,6 +221,7 @@ Result<TrainerState> read_trainer_state(const std::filesystem::path& path,
                  "read the training state '" + path.string() + "': it is of another model",
                  "Move it away."};
   }
+  if (!finite(state.optimizer)) return damaged(path, "it holds a value that is not finite");
   return state;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "fedclient/collective/collective.h"
 #include "fedclient/data/sampler.h"
 #include "fedclient/recipe/learning_rate.h"
 #include "fedclient/trainer/network.h"
@@ -27,10 +28,15 @@ struct TrainerState {
   std::int64_t samples = 0;  // of the dataset that the position is in
 };
 
-// Whole or not at all, on disk when it returns.
+// Every rank ends with rank 0's.
+Status share(TrainerState& state, Collective& collective);
+
+// Whole or not at all, on disk when it returns. Code::not_finite leaves the old file: what has left
+// the numbers would spoil every later job.
 Status write_trainer_state(const std::filesystem::path& path, const TrainerState& state,
                            const std::vector<ParameterRange>& parameters);
-// Code::model_mismatch if it is of another model, Code::model_format if it is damaged.
+// Code::model_mismatch if it is of another model, Code::model_format if it is damaged or not
+// finite.
 Result<TrainerState> read_trainer_state(const std::filesystem::path& path,
                                         const std::vector<ParameterRange>& parameters);
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <limits>
 
+#include "fedclient/trainer/trainer_state.h"
 #include "fixture.h"
 
 namespace fedqueue {
@@ -215,6 +217,24 @@ TEST_F(TrainerTest, AnUnusableTrainingStateIsNamedAndChangesNothing) {
   ASSERT_TRUE(again->load(model));
   EXPECT_EQ(again->resume(state).error().code, Code::model_format);
   EXPECT_TRUE(again->run({0, 5, 0.01, {}}));
+}
+
+TEST_F(TrainerTest, ATrainingStateThatLeftTheNumbersIsNotKept) {
+  const auto model = make_model();
+  const auto file = directory_ / "state.safetensors";
+  auto trainer = make_trainer();
+  ASSERT_TRUE(trainer->run({0, 5, 0.01, model}));
+  ASSERT_TRUE(trainer->keep(file));
+
+  const auto ranges = (*Network::create({"mlp", 4, 12, 12}, {}))->ranges();
+  Result<TrainerState> state = read_trainer_state(file, ranges);
+  ASSERT_TRUE(state) << state.error().message;
+  const auto before = state->optimizer;
+  state->optimizer.first[7] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(write_trainer_state(file, *state, ranges).error().code, Code::not_finite);
+  const auto after = read_trainer_state(file, ranges);
+  ASSERT_TRUE(after) << "the old one is still there";
+  EXPECT_EQ(after->optimizer, before);
 }
 
 TEST_F(TrainerTest, EveryOptimiserLearns) {
