@@ -170,7 +170,6 @@ Result<int> follow(Judge& judge) {
   for (;;) {
     Result<RunState> state = ask_state(*judge.link);
     Status done;
-    double pause_s = interval;
     if (state) {
       if (state->latest > judged) {
         done = judge.version(state->latest, state->average);
@@ -178,7 +177,6 @@ Result<int> follow(Judge& judge) {
         if (done || done.error().code == Code::not_found) {
           done = {};
           judged = state->latest;
-          pause_s = 0;  // another one may be there by now
         }
       }
       if (done && state->finished) return 0;
@@ -186,6 +184,7 @@ Result<int> follow(Judge& judge) {
       done = state.error();
     }
     const auto now = std::chrono::steady_clock::now();
+    double pause_s = interval;
     if (done) {
       failures = 0;
       worked_at = now;

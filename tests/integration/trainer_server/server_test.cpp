@@ -81,7 +81,8 @@ class ServerTest : public ::testing::Test {
            " --dataset data --work_directory work-" + facility;
   }
 
-  // Both facilities train to the run's end, and every version is judged. Returns the judge's lines.
+  // Both facilities train to the run's end, and what is newest is judged. Returns the judge's
+  // lines.
   std::string train_and_judge() {
     std::filesystem::create_directories(directory_ / "work-judge");
     Process judge(directory_, "judge",
@@ -101,7 +102,7 @@ class ServerTest : public ::testing::Test {
   std::string log_;
 };
 
-TEST_F(ServerTest, TwoFacilitiesTrainARunToItsEndAndEachVersionIsJudged) {
+TEST_F(ServerTest, TwoFacilitiesTrainARunToItsEndAndItsLastVersionIsJudged) {
   ASSERT_NO_FATAL_FAILURE(
       start_server("--policy fedavg --local_steps 20 --lr_base 0.02 --rounds 2 --quorum 2 "
                    "--segments_per_job 10 --t_sync_s 60"));
