@@ -191,14 +191,18 @@ Status read_training(const Settings& settings, EngineConfig& config) {
     config.training.try_emplace("optimizer", "sgd");
     config.training.try_emplace("momentum", "0");
   }
+  const bool nova = effective.weights == WeightRule::nova;
+  if (nova) config.training.try_emplace("optimizer", "sgd");
   const Result<TrainingSettings> training = training_settings(config.training);
   if (!training) return training.error();
   if (Status possible = check_training(*training, 1); !possible) return possible;
-  if (effective.weights == WeightRule::nova && training->optimizer.kind != LocalOptimizer::sgd) {
+  const OptimizerSettings& optimizer = training->optimizer;
+  if (nova && (optimizer.kind != LocalOptimizer::sgd || optimizer.nesterov)) {
     return Error{Code::usage,
-                 std::string("weights = nova compares steps of SGD, and training.optimizer is ") +
-                     to_text(training->optimizer.kind),
-                 "Set training.optimizer = sgd, or other weights."};
+                 "weights = nova compares steps of plain momentum, and training.optimizer is " +
+                     std::string(to_text(optimizer.kind)) +
+                     (optimizer.nesterov ? " with nesterov" : ""),
+                 "Set training.optimizer = sgd without nesterov, or other weights."};
   }
   return *effective.control_variates ? check_controls(*training) : Status();
 }

@@ -327,7 +327,7 @@ TEST(Faults, TrainingSettingsThatNoTrainerTakesAreRefusedByTheServer) {
   const Finished nova =
       run.server({"config", "check"}, {"--policy", "fednova", "--training.optimizer", "adamw"});
   EXPECT_EQ(nova.exit_code, 2);
-  EXPECT_NE(nova.output.find("compares steps of SGD"), std::string::npos) << nova.output;
+  EXPECT_NE(nova.output.find("compares steps of plain momentum"), std::string::npos) << nova.output;
 }
 
 TEST(Faults, AnUnknownKeyInTheConfigurationNamesTheNearest) {
