@@ -1,6 +1,7 @@
 #include "fedclient/recipe/training_settings.h"
 
-#include "core/base/assert.h"
+#include <functional>
+
 #include "core/base/text.h"
 
 namespace fedqueue {

@@ -286,7 +286,7 @@ std::vector<Command> train_commands() {
                             .in_files = false},
                            {.name = "state",
                             .kind = Kind::path,
-                            .help = "Go on with the optimizer's state and the places in schedule "
+                            .help = "Go on with the optimiser's state and the places in schedule "
                                     "and data that are kept here, and keep them here.",
                             .value_name = "FILE",
                             .in_files = false},
