@@ -3,7 +3,7 @@ set(FEDQUEUE_LAYERS
   base tensor protocol config kit
   optimizer queue planning weighting policy reduce
   engine driver desk journal blobs reducer certificates telemetry http
-  session agent link scheduler data recipe collective trainer
+  session agent link scheduler data recipe collective models trainer
   clock simulated world check queues statistics training experiment report
   scale federation)
 
@@ -34,10 +34,11 @@ set(FEDQUEUE_MAY_USE_session base protocol)
 set(FEDQUEUE_MAY_USE_agent base protocol planning queue)
 set(FEDQUEUE_MAY_USE_link base config kit protocol session)
 set(FEDQUEUE_MAY_USE_scheduler base agent)
-set(FEDQUEUE_MAY_USE_data base config)
+set(FEDQUEUE_MAY_USE_data base config tensor)
 set(FEDQUEUE_MAY_USE_collective base)
 set(FEDQUEUE_MAY_USE_recipe base config)
-set(FEDQUEUE_MAY_USE_trainer base tensor protocol session collective data recipe)
+set(FEDQUEUE_MAY_USE_models base data tensor)
+set(FEDQUEUE_MAY_USE_trainer base tensor protocol session collective data recipe models)
 
 # Simulation: the same code on virtual time.
 set(FEDQUEUE_MAY_USE_clock base)
@@ -46,7 +47,7 @@ set(FEDQUEUE_MAY_USE_world base protocol optimizer clock simulated)
 set(FEDQUEUE_MAY_USE_check base protocol optimizer policy clock simulated world)
 set(FEDQUEUE_MAY_USE_queues base)
 set(FEDQUEUE_MAY_USE_statistics base)
-set(FEDQUEUE_MAY_USE_training base tensor data recipe trainer)
+set(FEDQUEUE_MAY_USE_training base tensor data recipe models trainer)
 set(FEDQUEUE_MAY_USE_experiment base config statistics)
 set(FEDQUEUE_MAY_USE_report base statistics experiment)
 set(FEDQUEUE_MAY_USE_scale base protocol policy optimizer simulated)

@@ -78,7 +78,7 @@ Result<Partition> partition_evenly(std::int64_t samples, const PartitionOptions&
   return parts;
 }
 
-Result<Partition> partition_dirichlet(std::span<const std::uint8_t> labels, double alpha,
+Result<Partition> partition_dirichlet(std::span<const std::int32_t> labels, double alpha,
                                       const PartitionOptions& options) {
   const auto samples = static_cast<std::int64_t>(labels.size());
   if (Status status = check(samples, options); !status) return status.error();
@@ -115,7 +115,7 @@ Result<Partition> partition_dirichlet(std::span<const std::uint8_t> labels, doub
   return parts;
 }
 
-Result<Partition> partition_shards(std::span<const std::uint8_t> labels, int shards,
+Result<Partition> partition_shards(std::span<const std::int32_t> labels, int shards,
                                    const PartitionOptions& options) {
   const auto samples = static_cast<std::int64_t>(labels.size());
   if (Status status = check(samples, options); !status) return status.error();

@@ -32,14 +32,14 @@ Result<Partition> partition_evenly(std::int64_t samples, const PartitionOptions&
 
 // Each class is shuffled and cut at proportions drawn from Dirichlet(alpha); a small alpha gives
 // each facility few classes, a large one approaches the even partition.
-Result<Partition> partition_dirichlet(std::span<const std::uint8_t> labels, double alpha,
+Result<Partition> partition_dirichlet(std::span<const std::int32_t> labels, double alpha,
                                       const PartitionOptions& options);
 
 // Sorted by label, cut into `shards` equal pieces per facility, and dealt at random: with two
 // shards a facility sees two to four labels.
 // Source: McMahan et al., "Communication-Efficient Learning of Deep Networks from Decentralized
 // Data" (2017), section 3.
-Result<Partition> partition_shards(std::span<const std::uint8_t> labels, int shards,
+Result<Partition> partition_shards(std::span<const std::int32_t> labels, int shards,
                                    const PartitionOptions& options);
 
 }  // namespace fedqueue

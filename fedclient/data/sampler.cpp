@@ -23,10 +23,10 @@ BatchSampler::BatchSampler(std::int64_t samples, std::int64_t batch, std::uint64
   load_epoch(0);
 }
 
-BatchSampler BatchSampler::balanced(std::span<const std::uint8_t> labels, std::int64_t batch,
+BatchSampler BatchSampler::balanced(std::span<const std::int32_t> labels, std::int64_t batch,
                                     std::uint64_t seed) {
   BatchSampler sampler(static_cast<std::int64_t>(labels.size()), batch, seed);
-  std::map<std::uint8_t, std::vector<std::int64_t>> members;
+  std::map<std::int32_t, std::vector<std::int64_t>> members;
   for (std::size_t i = 0; i < labels.size(); ++i)
     members[labels[i]].push_back(static_cast<std::int64_t>(i));
   for (auto& [label, samples] : members) sampler.classes_.push_back(std::move(samples));

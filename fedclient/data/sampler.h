@@ -32,7 +32,7 @@ class BatchSampler {
   // REQUIRES: samples > 0, batch > 0.
   BatchSampler(std::int64_t samples, std::int64_t batch, std::uint64_t seed);
   // REQUIRES: labels, batch > 0.
-  static BatchSampler balanced(std::span<const std::uint8_t> labels, std::int64_t batch,
+  static BatchSampler balanced(std::span<const std::int32_t> labels, std::int64_t batch,
                                std::uint64_t seed);
 
   // This rank's shard of the next global batch; advances by one step.

@@ -18,9 +18,12 @@ struct Announcement {
   std::int32_t controls = 0;  // 1: a correction follows the model
   std::int64_t resumed = 0;   // 1: a trainer's state follows the model
   char model[32] = {};
+  char input[96] = {};
+  char file_sha256[72] = {};
   std::int64_t classes = 0;
-  std::int64_t rows = 0;
-  std::int64_t columns = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t width = 0;
   std::int64_t base_version = 0;
   std::int64_t local_steps = 0;
   double learning_rate = 0;

@@ -102,8 +102,11 @@ struct Judge {
   FetchedModels fetched;
 
   Result<EvaluationResult> judge(const std::filesystem::path& model) const {
-    return evaluate(model, held_out, settings.text("device"),
-                    static_cast<int>(settings.integer("threads")));
+    NetworkOptions options;
+    options.device = settings.text("device");
+    options.threads = static_cast<int>(settings.integer("threads"));
+    options.model_file = settings.path("model_file");
+    return evaluate(model, held_out, options);
   }
 
   void print(const std::string& what, std::optional<Version> version,

@@ -49,6 +49,7 @@ Result<TrainerOptions> trainer_options(const Settings& settings,
   options.gpu_ordinal = collective.gpu_ordinal;
   options.threads = static_cast<int>(settings.integer("threads"));
   options.deterministic = settings.flag("deterministic");
+  options.model_file = settings.path("model_file");
   options.watchdog_s = settings.real("watchdog");
   options.snapshot_s = settings.real("snapshot");
   options.progress_s = settings.real("progress");

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "fedclient/models/script.h"
 #include "fedclient/trainer/model_file.h"
 #include "fedclient/trainer/network.h"
 #include "fedclient/trainer/trainer.h"
@@ -13,46 +14,37 @@ constexpr std::int64_t kEvaluationBatch = 500;
 
 }  // namespace
 
-Result<EvaluationResult> evaluate(const std::filesystem::path& model_file, const Dataset& dataset,
-                                  const std::string& device, int threads) {
-  Result<tensor::Manifest> manifest = read_manifest(model_file);
+Result<EvaluationResult> evaluate(const std::filesystem::path& model, const Dataset& dataset,
+                                  const NetworkOptions& options) {
+  const std::string attempted = "evaluate " + model.string();
+  Result<tensor::Manifest> manifest = read_manifest(model);
   if (!manifest) return manifest.error();
   Result<NetworkSpec> spec = spec_from_metadata(manifest->metadata);
   if (!spec) return spec.error();
-  if (dataset.samples() == 0 || dataset.rows != spec->rows || dataset.columns != spec->columns ||
-      dataset.classes > spec->classes) {
-    return Error{Code::data,
-                 "evaluate " + model_file.string() + ": the dataset has " +
-                     std::to_string(dataset.classes) + " classes of " +
-                     std::to_string(dataset.rows) + "x" + std::to_string(dataset.columns) +
-                     " pixels, which is not what the model was made for",
-                 "Use the held-out split of the run's dataset (--dataset)."};
-  }
-  NetworkOptions options;
-  options.device = device;
-  options.threads = threads;
+  if (dataset.samples() == 0)
+    return Error{Code::data, attempted + ": the dataset has no samples", "Check --dataset."};
+  if (Status status = check_fit(attempted, *spec, dataset); !status) return status.error();
   Result<std::unique_ptr<Network>> network = Network::create(*spec, options);
   if (!network) return network.error();
-  Result<std::vector<std::byte>> state = read_state(model_file, (*network)->manifest());
+  Result<std::vector<std::byte>> state = read_state(model, (*network)->manifest());
   if (!state) return state.error();
   if (Status status = (*network)->load(*state); !status) return status.error();
 
   EvaluationTotals sum;
   for (std::int64_t begin = 0; begin < dataset.samples(); begin += kEvaluationBatch) {
     const std::int64_t end = std::min(begin + kEvaluationBatch, dataset.samples());
-    Result<EvaluationTotals> part = (*network)->evaluate(dataset, begin, end);
+    Result<EvaluationTotals> part = (*network)->evaluate(gather(dataset, begin, end));
     if (!part) return part.error();
     sum.loss_sum += part->loss_sum;
     sum.correct += part->correct;
-    sum.samples += part->samples;
+    sum.targets += part->targets;
   }
   EvaluationResult result;
-  result.samples = sum.samples;
-  result.accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.samples);
-  result.loss = sum.loss_sum / static_cast<double>(sum.samples);
+  result.samples = dataset.samples();
+  result.accuracy = static_cast<double>(sum.correct) / static_cast<double>(sum.targets);
+  result.loss = sum.loss_sum / static_cast<double>(sum.targets);
   if (!std::isfinite(result.loss)) {
-    return Error{Code::not_finite,
-                 "evaluate " + model_file.string() + ": the loss is not a finite number",
+    return Error{Code::not_finite, attempted + ": the loss is not a finite number",
                  "The model holds NaN or Inf; roll the run back to an earlier version."};
   }
   return result;
@@ -60,16 +52,28 @@ Result<EvaluationResult> evaluate(const std::filesystem::path& model_file, const
 
 Result<InitialisedModel> init_model(const ModelInitOptions& options,
                                     const std::filesystem::path& output) {
+  NetworkSpec spec = options.spec;
+  if (!options.model_file.empty()) {
+    Result<NetworkSpec> described = describe_script(options.model_file, spec.input);
+    if (!described) return described.error();
+    spec = std::move(*described);
+  }
   NetworkOptions network_options;
   network_options.seed = options.seed;
-  Result<std::unique_ptr<Network>> network = Network::create(
-      {options.model, options.classes, options.rows, options.columns}, network_options);
+  network_options.model_file = options.model_file;
+  Result<std::unique_ptr<Network>> network = Network::create(spec, network_options);
   if (!network) return network.error();
   const tensor::Manifest& layout = (*network)->manifest();
   std::vector<std::byte> state(layout.data_bytes);
   if (Status status = (*network)->store(state); !status) return status.error();
+  InitialisedModel made{spec, (*network)->parameters(), layout.data_bytes};
+  if (!options.weights.empty()) {
+    const Result<std::size_t> taken = read_matching(options.weights, layout, state);
+    if (!taken) return taken.error();
+    made.tensors_taken = *taken;
+  }
   if (Status status = write_state(output, layout, state); !status) return status.error();
-  return InitialisedModel{(*network)->parameters(), layout.data_bytes};
+  return made;
 }
 
 }  // namespace fedqueue

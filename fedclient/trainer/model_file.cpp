@@ -37,6 +37,36 @@ Result<std::vector<std::byte>> read_state(const std::filesystem::path& path,
   return state;
 }
 
+Result<std::size_t> read_matching(const std::filesystem::path& path, const tensor::Manifest& layout,
+                                  std::span<std::byte> state) {
+  Result<tensor::Reader> reader = tensor::Reader::open(path);
+  if (!reader) return reader.error();
+  const auto index = layout.index();
+  std::size_t taken = 0;
+  for (const tensor::TensorInfo& source : reader->manifest().tensors) {
+    const auto found = index.find(source.name);
+    if (found == index.end()) continue;
+    const tensor::TensorInfo& target = layout.tensors[found->second];
+    if (source.dtype != target.dtype || source.shape != target.shape) {
+      return Error{Code::model_mismatch,
+                   "take over weights from " + path.string() + ": " + source.name +
+                       " has another shape or type than in the model",
+                   "Leave this tensor out of the file; what the file lacks begins anew."};
+    }
+    if (Status status = reader->read_tensor(source, state.subspan(target.begin, target.bytes()));
+        !status)
+      return status.error();
+    ++taken;
+  }
+  if (taken == 0) {
+    return Error{
+        Code::model_mismatch,
+        "take over weights from " + path.string() + ": no tensor has a name of the model's",
+        "Save the state_dict of the same model, with the names that PyTorch gives."};
+  }
+  return taken;
+}
+
 Status write_state(const std::filesystem::path& path, const tensor::Manifest& layout,
                    std::span<const std::byte> state) {
   std::filesystem::path unfinished = path;

@@ -28,6 +28,11 @@ Result<tensor::Manifest> read_manifest(const std::filesystem::path& path);
 Result<std::vector<std::byte>> read_state(const std::filesystem::path& path,
                                           const tensor::Manifest& expected);
 
+// Replaces in `state` what the file has under the same names, and returns how many tensors that
+// were. Code::model_mismatch when one has another shape or type, or there is none.
+Result<std::size_t> read_matching(const std::filesystem::path& path, const tensor::Manifest& layout,
+                                  std::span<std::byte> state);
+
 // Writes packed state as a file, whole or not at all.
 Status write_state(const std::filesystem::path& path, const tensor::Manifest& layout,
                    std::span<const std::byte> state);

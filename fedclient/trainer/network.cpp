@@ -3,7 +3,7 @@
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
-#include <torch/nn.h>
+#include <torch/nn/functional/loss.h>
 #include <torch/utils.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "core/tensor/control.h"
-#include "fedclient/trainer/models.h"
+#include "fedclient/models/model.h"
 
 namespace fedqueue {
 namespace {
@@ -60,7 +60,7 @@ tensor::DType dtype_of(const torch::Tensor& value) {
 struct Network::Impl {
   NetworkSpec spec;
   torch::Device device = torch::kCPU;
-  std::shared_ptr<Model> model;
+  std::unique_ptr<Model> model;
   std::map<std::string, torch::Tensor> named;  // parameters and buffers, living in the model
   tensor::Manifest manifest;
   torch::Tensor parameters, gradients, anchor, correction;
@@ -70,25 +70,27 @@ struct Network::Impl {
 
   void flatten();
   Status describe();
-  [[nodiscard]] torch::Tensor images(const Dataset& dataset,
-                                     std::span<const std::int64_t> indices) const;
-  [[nodiscard]] torch::Tensor labels(const Dataset& dataset,
-                                     std::span<const std::int64_t> indices) const;
+  [[nodiscard]] torch::Tensor inputs(const Batch& batch) const;
+  [[nodiscard]] torch::Tensor targets(const Batch& batch) const;
+  [[nodiscard]] torch::Tensor loss_sum(const torch::Tensor& scores, const Batch& batch) const;
+  [[nodiscard]] bool takes(const Batch& batch) const {
+    return batch.input == spec.input && batch.samples >= 0;
+  }
 };
 
 // Moves every parameter and its gradient into views of two flat buffers. Backward accumulates into
 // gradients that exist, so the views stay views.
 void Network::Impl::flatten() {
-  const auto all = model->named_parameters();
+  const NamedTensors all = model->parameters();
   count = 0;
-  for (const auto& item : all) count += item.value().numel();
+  for (const auto& [name, value] : all) count += value.numel();
   const auto options = torch::TensorOptions().dtype(torch::kFloat).device(device);
   parameters = torch::empty({count}, options);
   gradients = torch::zeros({count + kTail}, options);
   std::vector<Layer> layers;
   std::int64_t offset = 0;
-  for (const auto& item : all) {
-    torch::Tensor parameter = item.value();
+  for (const auto& [name, value] : all) {
+    torch::Tensor parameter = value;
     const std::int64_t length = parameter.numel();
     const torch::NoGradGuard no_gradient;
     torch::Tensor place = parameters.narrow(0, offset, length).view(parameter.sizes());
@@ -96,7 +98,7 @@ void Network::Impl::flatten() {
     parameter.set_data(place);
     parameter.mutable_grad() = gradients.narrow(0, offset, length).view(parameter.sizes());
     layers.push_back({length, parameter.dim() >= 2});
-    ranges.push_back({item.key(), parameter.sizes().vec(), offset, length});
+    ranges.push_back({name, parameter.sizes().vec(), offset, length});
     offset += length;
   }
   optimizer.emplace(std::move(layers), BufferDevice{device.is_cuda(), device.index()});
@@ -113,10 +115,10 @@ Status Network::Impl::describe() {
     infos.push_back(std::move(info));
     named.emplace(name, value);
   };
-  for (const auto& item : model->named_parameters()) add(item.key(), item.value());
-  for (const auto& item : model->named_buffers()) {
-    add(item.key(), item.value());
-    if (item.value().is_floating_point()) buffers.push_back(item.key());
+  for (const auto& [name, value] : model->parameters()) add(name, value);
+  for (const auto& [name, value] : model->buffers()) {
+    add(name, value);
+    if (value.is_floating_point()) buffers.push_back(name);
   }
   Result<tensor::Manifest> laid_out = tensor::lay_out(std::move(infos), to_metadata(spec));
   if (!laid_out) return laid_out.error();
@@ -125,28 +127,33 @@ Status Network::Impl::describe() {
   return {};
 }
 
-torch::Tensor Network::Impl::images(const Dataset& dataset,
-                                    std::span<const std::int64_t> indices) const {
-  const auto n = static_cast<std::int64_t>(indices.size());
-  torch::Tensor bytes = torch::empty({n, 1, dataset.rows, dataset.columns}, torch::kByte);
-  auto* out = bytes.data_ptr<std::uint8_t>();
-  const auto pixels = static_cast<std::size_t>(dataset.pixels());
-  for (const std::int64_t index : indices) {
-    std::memcpy(out, dataset.image(index), pixels);
-    out += pixels;
-  }
-  // A fixed scale, the same at every facility: pixels become −1 … 1.
-  return bytes.to(device).to(torch::kFloat).mul_(2.0 / 255).sub_(1);
+torch::Tensor Network::Impl::inputs(const Batch& batch) const {
+  const torch::ScalarType type = batch.dtype == tensor::DType::u8    ? torch::kByte
+                                 : batch.dtype == tensor::DType::i64 ? torch::kLong
+                                                                     : torch::kFloat;
+  std::vector<std::int64_t> sizes = batch.input.sizes;
+  sizes.insert(sizes.begin(), batch.samples);
+  // Read only; a copy is made on the way to the device or to floats.
+  torch::Tensor values =
+      torch::from_blob(const_cast<std::byte*>(batch.values.data()), sizes, torch::dtype(type))
+          .to(device);
+  // A fixed scale, the same at every facility: bytes become −1 … 1.
+  if (type == torch::kByte) return values.to(torch::kFloat).mul_(2.0 / 255).sub_(1);
+  return values;
 }
 
-torch::Tensor Network::Impl::labels(const Dataset& dataset,
-                                    std::span<const std::int64_t> indices) const {
-  torch::Tensor out = torch::empty({static_cast<std::int64_t>(indices.size())}, torch::kLong);
-  auto* position = out.data_ptr<std::int64_t>();
-  for (const std::int64_t index : indices) {
-    *position++ = dataset.labels[static_cast<std::size_t>(index)];
-  }
-  return out.to(device);
+torch::Tensor Network::Impl::targets(const Batch& batch) const {
+  return torch::from_blob(const_cast<std::int64_t*>(batch.targets.data()),
+                          {static_cast<std::int64_t>(batch.targets.size())},
+                          torch::dtype(torch::kLong))
+      .to(device);
+}
+
+// Of tokens the scores are [samples, tokens, words].
+torch::Tensor Network::Impl::loss_sum(const torch::Tensor& scores, const Batch& batch) const {
+  return torch::nn::functional::cross_entropy(
+      scores.reshape({-1, scores.size(-1)}), targets(batch),
+      torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
 }
 
 Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -173,7 +180,13 @@ Result<std::unique_ptr<Network>> Network::create(const NetworkSpec& spec,
           torch::Device(torch::kCUDA, static_cast<torch::DeviceIndex>(options.gpu_ordinal));
     }
     torch::manual_seed(options.seed);
-    impl->model = build_model(spec);
+    if (spec.model == kTorchScript) {
+      Result<std::unique_ptr<Model>> loaded = load_script(options.model_file, spec);
+      if (!loaded) return loaded.error();
+      impl->model = std::move(*loaded);
+    } else {
+      impl->model = build_model(spec);
+    }
     impl->model->to(impl->device);
     impl->flatten();
     if (Status status = impl->describe(); !status) return status.error();
@@ -233,8 +246,8 @@ Status Network::set_correction(const tensor::Manifest& layout, std::span<const f
     const auto index = layout.index();
     torch::Tensor host = torch::zeros({impl_->count}, torch::kFloat);
     auto* out = host.data_ptr<float>();
-    for (const auto& item : impl_->model->named_parameters()) {
-      const tensor::TensorInfo& info = layout.tensors[index.at(tensor::control_name(item.key()))];
+    for (const ParameterRange& range : impl_->ranges) {
+      const tensor::TensorInfo& info = layout.tensors[index.at(tensor::control_name(range.name))];
       std::memcpy(out, values.data() + info.begin / sizeof(float), info.bytes());
       out += info.elements();
     }
@@ -243,25 +256,23 @@ Status Network::set_correction(const tensor::Manifest& layout, std::span<const f
   });
 }
 
-Status Network::accumulate(const Dataset& dataset, std::span<const std::int64_t> indices,
-                           std::int64_t global_batch, bool wish_to_stop) {
-  FEDQUEUE_ASSERT(dataset.rows == impl_->spec.rows && dataset.columns == impl_->spec.columns &&
-                  dataset.classes <= impl_->spec.classes && global_batch > 0);
+Status Network::accumulate(const Batch& batch, std::int64_t global_batch, bool wish_to_stop) {
+  FEDQUEUE_ASSERT(impl_->takes(batch) && global_batch > 0);
   return guarded("compute gradients", [&]() -> Status {
-    impl_->model->train();
+    impl_->model->train(true);
     impl_->gradients.zero_();
     torch::Tensor loss = torch::zeros({}, impl_->gradients.options());
-    if (!indices.empty()) {
-      const torch::Tensor scores = impl_->model->forward(impl_->images(dataset, indices));
-      loss = torch::nn::functional::cross_entropy(
-                 scores, impl_->labels(dataset, indices),
-                 torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
-                 .div(static_cast<double>(global_batch));
+    if (batch.samples > 0) {
+      const torch::Tensor scores = impl_->model->forward(impl_->inputs(batch));
+      const std::int64_t targets_each =
+          static_cast<std::int64_t>(batch.targets.size()) / batch.samples;
+      loss = impl_->loss_sum(scores, batch)
+                 .div(static_cast<double>(global_batch) * static_cast<double>(targets_each));
       loss.backward();
     }
     const torch::NoGradGuard no_gradient;
     impl_->gradients[impl_->count].copy_(loss.detach());
-    impl_->gradients[impl_->count + 1].fill_(static_cast<double>(indices.size()));
+    impl_->gradients[impl_->count + 1].fill_(static_cast<double>(batch.samples));
     if (wish_to_stop) impl_->gradients[impl_->count + 2].fill_(1);
     return {};
   });
@@ -319,23 +330,20 @@ Status Network::apply(const LocalStep& step) {
   });
 }
 
-Result<EvaluationTotals> Network::evaluate(const Dataset& dataset, std::int64_t begin,
-                                           std::int64_t end) {
-  FEDQUEUE_ASSERT(begin >= 0 && begin < end && end <= dataset.samples());
+Result<EvaluationTotals> Network::evaluate(const Batch& batch) {
+  FEDQUEUE_ASSERT(impl_->takes(batch) && batch.samples > 0);
   return guarded("evaluate the model", [&]() -> Result<EvaluationTotals> {
     const torch::NoGradGuard no_gradient;
-    impl_->model->eval();
-    std::vector<std::int64_t> indices;
-    for (std::int64_t i = begin; i < end; ++i) indices.push_back(i);
-    const torch::Tensor scores = impl_->model->forward(impl_->images(dataset, indices));
-    const torch::Tensor expected = impl_->labels(dataset, indices);
+    impl_->model->train(false);
+    const torch::Tensor scores = impl_->model->forward(impl_->inputs(batch));
     EvaluationTotals totals;
-    totals.samples = end - begin;
-    totals.loss_sum = torch::nn::functional::cross_entropy(
-                          scores, expected,
-                          torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum))
-                          .item<double>();
-    totals.correct = scores.argmax(1).eq(expected).sum().item<std::int64_t>();
+    totals.targets = static_cast<std::int64_t>(batch.targets.size());
+    totals.loss_sum = impl_->loss_sum(scores, batch).item<double>();
+    totals.correct = scores.reshape({-1, scores.size(-1)})
+                         .argmax(1)
+                         .eq(impl_->targets(batch))
+                         .sum()
+                         .item<std::int64_t>();
     return totals;
   });
 }

@@ -18,7 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,34 +27,19 @@
 #include "core/base/result.h"
 #include "core/tensor/manifest.h"
 #include "fedclient/data/dataset.h"
+#include "fedclient/models/network_spec.h"
 #include "fedclient/recipe/optimizer_settings.h"
 #include "fedclient/trainer/optimizer.h"
 
 namespace fedqueue {
-
-// Which architecture, for which data; stored in a model file's metadata.
-struct NetworkSpec {
-  std::string model;  // one of model_names()
-  std::int64_t classes = 10;
-  std::int64_t rows = 28;
-  std::int64_t columns = 28;
-
-  friend bool operator==(const NetworkSpec&, const NetworkSpec&) = default;
-};
-
-[[nodiscard]] const std::vector<std::string>& model_names();
-// Code::usage for an unknown model or a size it cannot take.
-Status check_spec(const NetworkSpec& spec);
-// The metadata `fedqueue.model`, `fedqueue.classes`, `fedqueue.input` ("28x28") and back.
-[[nodiscard]] std::map<std::string, std::string> to_metadata(const NetworkSpec& spec);
-Result<NetworkSpec> spec_from_metadata(const std::map<std::string, std::string>& metadata);
 
 struct NetworkOptions {
   std::string device = "cpu";  // "cpu" or "cuda"
   int gpu_ordinal = 0;
   int threads = 0;  // 0: as LibTorch and OMP_NUM_THREADS say
   bool deterministic = false;
-  std::uint64_t seed = 1;  // of the initial parameters
+  std::uint64_t seed = 1;            // of the initial parameters
+  std::filesystem::path model_file;  // TorchScript, if that is what the specification asks for
 };
 
 // A parameter tensor in the flat buffers; the ranges follow each other.
@@ -94,7 +79,7 @@ struct GradientSquares {
 struct EvaluationTotals {
   double loss_sum = 0;
   std::int64_t correct = 0;
-  std::int64_t samples = 0;
+  std::int64_t targets = 0;  // samples, or tokens
 };
 
 class Network {
@@ -123,9 +108,9 @@ class Network {
   // What SCAFFOLD adds to each gradient, for every parameter, laid out by controls_of(manifest()).
   Status set_correction(const tensor::Manifest& layout, std::span<const float> values);
 
-  // Forward and backward over these samples, which may be none.
-  Status accumulate(const Dataset& dataset, std::span<const std::int64_t> indices,
-                    std::int64_t global_batch, bool wish_to_stop);
+  // Forward and backward over these samples, which may be none. The loss of a sample of tokens is
+  // the mean over its tokens.
+  Status accumulate(const Batch& batch, std::int64_t global_batch, bool wish_to_stop);
   // After accumulate() of `samples` of the batch, before the reduction: for squares().
   Status measure(std::int64_t samples, std::int64_t global_batch, int ranks);
   [[nodiscard]] ReductionBuffer reduction();
@@ -135,8 +120,8 @@ class Network {
   Result<GradientSquares> squares();
   Status apply(const LocalStep& step);
 
-  // Loss and hits over samples [begin, end), without touching statistics.
-  Result<EvaluationTotals> evaluate(const Dataset& dataset, std::int64_t begin, std::int64_t end);
+  // Loss and hits over these samples, without touching statistics.
+  Result<EvaluationTotals> evaluate(const Batch& batch);
 
  private:
   struct Impl;

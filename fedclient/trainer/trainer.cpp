@@ -54,7 +54,6 @@ struct Trainer::Impl {
 
   Status build(const NetworkSpec& spec);
   void adopt(const TrainingSettings& settings);
-  Status check_dataset(const NetworkSpec& spec) const;
   Result<SegmentResult> segment(const Announcement& order, const StopCheck& stop,
                                 const SnapshotHook& snapshot);
   Status prepare(const Announcement& order);
@@ -99,20 +98,6 @@ struct Trainer::Impl {
   Clock::time_point reported_at{};
 };
 
-Status Trainer::Impl::check_dataset(const NetworkSpec& spec) const {
-  if (dataset.rows == spec.rows && dataset.columns == spec.columns &&
-      dataset.classes <= spec.classes) {
-    return {};
-  }
-  return Error{Code::data,
-               "train " + spec.model + ": the dataset has " + std::to_string(dataset.classes) +
-                   " classes of " + std::to_string(dataset.rows) + "x" +
-                   std::to_string(dataset.columns) + " pixels, the model takes " +
-                   std::to_string(spec.classes) + " of " + std::to_string(spec.rows) + "x" +
-                   std::to_string(spec.columns),
-               "Use the dataset this run is about (--dataset)."};
-}
-
 Status Trainer::Impl::build(const NetworkSpec& spec) {
   if (network && network->spec() == spec) return {};
   if (network) {
@@ -121,12 +106,13 @@ Status Trainer::Impl::build(const NetworkSpec& spec) {
                      " within one job",
                  "A run keeps one architecture; look at the server's log."};
   }
-  if (Status status = check_dataset(spec); !status) return status;
+  if (Status status = check_fit("train " + spec.model, spec, dataset); !status) return status;
   NetworkOptions network_options;
   network_options.device = options.device;
   network_options.gpu_ordinal = options.gpu_ordinal;
   network_options.threads = options.threads;
   network_options.deterministic = options.deterministic;
+  network_options.model_file = options.model_file;
   Result<std::unique_ptr<Network>> built = Network::create(spec, network_options);
   if (!built) return built.error();
   network = std::move(*built);
@@ -153,7 +139,7 @@ Status Trainer::Impl::share_model() {
 
 Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) {
   const std::vector<std::int64_t> shard = sampler.next(collective.rank(), collective.size());
-  if (Status status = network->accumulate(dataset, shard, batch(), wish_to_stop); !status)
+  if (Status status = network->accumulate(gather(dataset, shard), batch(), wish_to_stop); !status)
     return status.error();
   const auto own = static_cast<std::int64_t>(shard.size());
   const bool measured =

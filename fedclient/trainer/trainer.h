@@ -27,6 +27,7 @@
 #include "fedclient/collective/collective.h"
 #include "fedclient/data/dataset.h"
 #include "fedclient/recipe/training_settings.h"
+#include "fedclient/trainer/network.h"
 
 namespace fedqueue {
 
@@ -37,9 +38,10 @@ struct TrainerOptions {
   int gpu_ordinal = 0;
   int threads = 0;  // per rank; 0 leaves it to OMP_NUM_THREADS
   bool deterministic = false;
-  double watchdog_s = 180;  // 0: none
-  double snapshot_s = 60;   // 0: none
-  double progress_s = 10;   // between two progress lines
+  std::filesystem::path model_file;  // TorchScript, for runs that have one
+  double watchdog_s = 180;           // 0: none
+  double snapshot_s = 60;            // 0: none
+  double progress_s = 10;            // between two progress lines
 };
 
 struct SegmentOrder {
@@ -121,26 +123,28 @@ class Trainer {
 };
 
 struct EvaluationResult {
-  double accuracy = 0;  // 0 … 1
-  double loss = 0;
+  double accuracy = 0;  // 0 … 1; of tokens those predicted rightly
+  double loss = 0;      // mean over the samples, or the tokens
   std::int64_t samples = 0;
 };
 
 // Judges a model file on a dataset, in batches, in this process alone.
-Result<EvaluationResult> evaluate(const std::filesystem::path& model_file, const Dataset& dataset,
-                                  const std::string& device = "cpu", int threads = 0);
+Result<EvaluationResult> evaluate(const std::filesystem::path& model, const Dataset& dataset,
+                                  const NetworkOptions& options = {});
 
-// Writes a freshly initialised model of a built-in architecture.
+// Writes the initial model of a run: a built-in architecture, freshly initialised, or the values in
+// a TorchScript file; with what `weights` (safetensors) has of them instead.
 struct ModelInitOptions {
-  std::string model = "mlp";
-  std::int64_t classes = 10;
-  std::int64_t rows = 28;
-  std::int64_t columns = 28;
+  NetworkSpec spec;  // classes are the TorchScript file's own
   std::uint64_t seed = 1;
+  std::filesystem::path model_file = {};
+  std::filesystem::path weights = {};
 };
 struct InitialisedModel {
+  NetworkSpec spec;
   std::int64_t parameters = 0;
   std::uint64_t bytes = 0;
+  std::size_t tensors_taken = 0;  // from `weights`
 };
 Result<InitialisedModel> init_model(const ModelInitOptions& options,
                                     const std::filesystem::path& output);

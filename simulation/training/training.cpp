@@ -17,9 +17,7 @@ Dataset thinned(const Dataset& dataset, std::int64_t count) {
   if (count <= 0 || count >= dataset.samples()) return dataset;
   std::vector<std::int64_t> indices;
   for (std::int64_t i = 0; i < count; ++i) indices.push_back(i * dataset.samples() / count);
-  Dataset part = dataset.subset(indices);
-  part.classes = dataset.classes;
-  return part;
+  return dataset.subset(indices);
 }
 
 Result<Partition> divide(const TrainingOptions& options, const Dataset& train) {
@@ -69,8 +67,7 @@ Result<std::unique_ptr<FederatedTask>> FederatedTask::create(const TrainingOptio
   }
   Dataset train = thinned(data.train, options.samples_max);
   Dataset held_out = thinned(data.held_out, options.evaluation_samples);
-  NetworkSpec spec{options.model, std::max(train.classes, held_out.classes), train.rows,
-                   train.columns};
+  NetworkSpec spec{options.model, std::max(train.classes, held_out.classes), train.input};
   NetworkOptions network_options;
   network_options.threads = 1;
   network_options.seed = options.model_seed;
@@ -116,7 +113,7 @@ Result<LocalResult> FederatedTask::train(int facility, std::span<const std::byte
   for (std::int64_t step = 0; step < work.steps; ++step) {
     std::vector<std::int64_t> batch = samplers_[k].next(0, 1);
     for (std::int64_t& index : batch) index = own[static_cast<std::size_t>(index)];
-    if (Status status = network_->accumulate(train_, batch, options_.batch, false); !status)
+    if (Status status = network_->accumulate(gather(train_, batch), options_.batch, false); !status)
       return status.error();
     const Result<BatchTotals> totals = network_->totals();
     if (!totals) return totals.error();
@@ -136,14 +133,14 @@ Result<Score> FederatedTask::evaluate(std::span<const std::byte> model) {
   EvaluationTotals totals;
   for (std::int64_t begin = 0; begin < held_out_.samples(); begin += kEvaluationBatch) {
     const std::int64_t end = std::min(begin + kEvaluationBatch, held_out_.samples());
-    const Result<EvaluationTotals> part = network_->evaluate(held_out_, begin, end);
+    const Result<EvaluationTotals> part = network_->evaluate(gather(held_out_, begin, end));
     if (!part) return part.error();
     totals.loss_sum += part->loss_sum;
     totals.correct += part->correct;
-    totals.samples += part->samples;
+    totals.targets += part->targets;
   }
-  const auto samples = static_cast<double>(totals.samples);
-  return Score{static_cast<double>(totals.correct) / samples, totals.loss_sum / samples};
+  const auto targets = static_cast<double>(totals.targets);
+  return Score{static_cast<double>(totals.correct) / targets, totals.loss_sum / targets};
 }
 
 }  // namespace fedqueue::simulation

@@ -32,18 +32,17 @@ class ServerTest : public ::testing::Test {
 
   // 200 pictures of stripes whose distance is their label.
   static Dataset dataset() {
-    Dataset out;
-    out.rows = out.columns = 28;
-    out.classes = 5;
+    std::vector<std::uint8_t> pixels;
+    std::vector<std::int32_t> labels;
     for (int i = 0; i < 200; ++i) {
       const int label = i % 5;
-      out.labels.push_back(static_cast<std::uint8_t>(label));
+      labels.push_back(label);
       for (int p = 0; p < 28 * 28; ++p) {
-        out.images.push_back(
+        pixels.push_back(
             static_cast<std::uint8_t>((p % (label + 2) == 0 ? 200 : 30) + (p * i) % 50));
       }
     }
-    return out;
+    return Dataset::of_bytes({{1, 28, 28}}, std::move(pixels), std::move(labels));
   }
 
   int run(const std::string& name, const std::string& command) {

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <cstring>
+
 #include "fedclient/data/idx.h"
 #include "files.h"
 
@@ -18,10 +20,9 @@ TEST_F(DatasetTest, KeepsImagesAndLabelsThroughAWriteAndALoad) {
   ASSERT_TRUE(write_dataset(directory_ / "part", Split::train, dataset));
   const Result<Dataset> loaded = load_dataset(directory_ / "part", Split::train);
   ASSERT_TRUE(loaded);
-  EXPECT_EQ(loaded->images, dataset.images);
+  EXPECT_THAT(loaded->values, ::testing::ElementsAreArray(dataset.values));
   EXPECT_EQ(loaded->labels, dataset.labels);
-  EXPECT_EQ(loaded->rows, 2);
-  EXPECT_EQ(loaded->columns, 3);
+  EXPECT_EQ(loaded->input.text(), "1x2x3");
   EXPECT_THAT(loaded->histogram(), ElementsAre(3, 2, 2));
 }
 
@@ -56,9 +57,47 @@ TEST_F(DatasetTest, SubsetTakesTheSamplesAskedForInOrder) {
   const std::vector<std::int64_t> indices = {8, 2};
   const Dataset part = dataset.subset(indices);
   EXPECT_EQ(part.samples(), 2);
-  EXPECT_EQ(part.image(0)[0], 8);
-  EXPECT_EQ(part.image(1)[0], 2);
+  EXPECT_EQ(part.sample(0)[0], std::byte{8});
+  EXPECT_EQ(part.sample(1)[0], std::byte{2});
   EXPECT_EQ(part.classes, 4);
+}
+
+TEST_F(DatasetTest, ImagesOfSeveralChannelsHaveAFourthDimension) {
+  std::vector<std::uint8_t> pixels(2 * 3 * 4 * 4);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i);
+  const Dataset colours = Dataset::of_bytes({{3, 4, 4}}, pixels, {1, 0});
+  ASSERT_TRUE(write_dataset(directory_ / "part", Split::train, colours));
+  const Result<Dataset> loaded = load_dataset(directory_ / "part", Split::train);
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->input, colours.input);
+  EXPECT_THAT(loaded->values, ::testing::ElementsAreArray(colours.values));
+}
+
+TEST(Gather, OfTokensTheNextOneIsToBePredicted) {
+  const std::vector<std::uint16_t> tokens = {5, 6, 7, 8, 9, 10, 11};
+  Dataset stream;
+  stream.input = {{3}, true};
+  stream.dtype = tensor::DType::u16;
+  stream.classes = 12;
+  stream.values = std::as_bytes(std::span(tokens));
+  ASSERT_EQ(stream.samples(), 2);
+  const std::vector<std::int64_t> second = {1};
+  const Batch batch = gather(stream, second);
+  EXPECT_EQ(batch.dtype, tensor::DType::i64);
+  std::vector<std::int64_t> values(3);
+  std::memcpy(values.data(), batch.values.data(), batch.values.size());
+  EXPECT_THAT(values, ElementsAre(8, 9, 10));
+  EXPECT_THAT(batch.targets, ElementsAre(9, 10, 11));
+}
+
+TEST(InputShapeText, IsReadBack) {
+  for (const char* text : {"1x28x28", "16", "tokens:128", "3x224x224"}) {
+    const Result<InputShape> shape = parse_input_shape(text);
+    ASSERT_TRUE(shape) << text;
+    EXPECT_EQ(shape->text(), text);
+  }
+  for (const char* text : {"", "x", "0x3", "3x-1", "tokens:", "tokens:3x4", "70000x70000", "1x2y"})
+    EXPECT_FALSE(parse_input_shape(text)) << text;
 }
 
 TEST_F(DatasetTest, LoadsTheInstalledFashionMnist) {
@@ -66,7 +105,7 @@ TEST_F(DatasetTest, LoadsTheInstalledFashionMnist) {
   const Result<Dataset> held_out = load_dataset(kDatasetDirectoryDefault, Split::held_out);
   ASSERT_TRUE(held_out) << held_out.error().message;
   EXPECT_EQ(held_out->samples(), 10000);
-  EXPECT_EQ(held_out->rows, 28);
+  EXPECT_EQ(held_out->input.text(), "1x28x28");
   EXPECT_EQ(held_out->classes, 10);
   EXPECT_THAT(held_out->histogram(), ::testing::Each(1000));
 }

@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "fedclient/data/dataset.h"
 
@@ -30,15 +32,13 @@ class FilesTest : public ::testing::Test {
 
 // n images of 2×3 pixels whose first pixel is the sample's number, labels 0 … classes-1 in turn.
 inline Dataset counted_dataset(int n, int classes) {
-  Dataset dataset;
-  dataset.rows = 2;
-  dataset.columns = 3;
-  dataset.classes = classes;
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int32_t> labels;
   for (int i = 0; i < n; ++i) {
-    dataset.labels.push_back(static_cast<std::uint8_t>(i % classes));
-    for (int p = 0; p < 6; ++p) dataset.images.push_back(static_cast<std::uint8_t>(p == 0 ? i : p));
+    labels.push_back(i % classes);
+    for (int p = 0; p < 6; ++p) pixels.push_back(static_cast<std::uint8_t>(p == 0 ? i : p));
   }
-  return dataset;
+  return Dataset::of_bytes({{1, 2, 3}}, std::move(pixels), std::move(labels));
 }
 
 }  // namespace fedqueue

@@ -8,9 +8,9 @@
 namespace fedqueue {
 namespace {
 
-std::vector<std::uint8_t> labels(int n, int classes) {
-  std::vector<std::uint8_t> out;
-  for (int i = 0; i < n; ++i) out.push_back(static_cast<std::uint8_t>(i % classes));
+std::vector<std::int32_t> labels(int n, int classes) {
+  std::vector<std::int32_t> out;
+  for (int i = 0; i < n; ++i) out.push_back(i % classes);
   return out;
 }
 
@@ -27,7 +27,7 @@ void expect_exact_cover(const Partition& parts, std::int64_t samples) {
 }
 
 // The mean over parts of the share of its most frequent class: 1/classes is even, 1 is one class.
-double concentration(const Partition& parts, const std::vector<std::uint8_t>& all, int classes) {
+double concentration(const Partition& parts, const std::vector<std::int32_t>& all, int classes) {
   double sum = 0;
   for (const auto& part : parts) {
     std::vector<int> counts(static_cast<std::size_t>(classes));

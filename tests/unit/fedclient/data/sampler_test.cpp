@@ -44,20 +44,20 @@ TEST(Sampler, EveryEpochUsesEverySampleOnceInAnotherOrder) {
 
 // 90 of class 0, 9 of class 4, one of class 7: each a third of what is drawn.
 TEST(Sampler, BalancedDrawsEveryClassEquallyOften) {
-  std::vector<std::uint8_t> labels(100, 0);
+  std::vector<std::int32_t> labels(100, 0);
   for (std::size_t i = 40; i < 49; ++i) labels[i] = 4;
   labels[70] = 7;
   BatchSampler sampler = BatchSampler::balanced(labels, 33, 5);
-  std::map<std::uint8_t, int> drawn;
+  std::map<std::int32_t, int> drawn;
   std::set<std::int64_t> of_four;
   for (int step = 0; step < 3; ++step) {
     for (const std::int64_t index : sampler.next(0, 1)) {
-      const std::uint8_t label = labels[static_cast<std::size_t>(index)];
+      const std::int32_t label = labels[static_cast<std::size_t>(index)];
       ++drawn[label];
       if (label == 4) of_four.insert(index);
     }
   }
-  EXPECT_EQ(drawn, (std::map<std::uint8_t, int>{{0, 33}, {4, 33}, {7, 33}}));
+  EXPECT_EQ(drawn, (std::map<std::int32_t, int>{{0, 33}, {4, 33}, {7, 33}}));
   EXPECT_EQ(of_four.size(), 9u) << "all of a class before one comes again";
 
   // Ranks and positions as ever.

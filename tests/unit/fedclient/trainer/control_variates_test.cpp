@@ -14,7 +14,9 @@ using ::testing::ElementsAre;
 using ::testing::FloatNear;
 using ::testing::HasSubstr;
 
-std::unique_ptr<Network> mlp() { return std::move(*Network::create({"mlp", 4, 12, 12}, {})); }
+std::unique_ptr<Network> mlp() {
+  return std::move(*Network::create({"mlp", 4, {{1, 12, 12}}}, {}));
+}
 
 // Every parameter becomes this value.
 void fill_parameters(Network& network, float value) {

@@ -25,20 +25,18 @@ inline Dataset picture_dataset(int samples, int classes = 4, std::uint64_t seed 
   for (int i = 0; i < classes * 144; ++i)
     prototypes.push_back(static_cast<int>(pictures.below(256)));
   Prng prng(seed);
-  Dataset dataset;
-  dataset.rows = 12;
-  dataset.columns = 12;
-  dataset.classes = classes;
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int32_t> labels;
   for (int i = 0; i < samples; ++i) {
     const int label = i % classes;
-    dataset.labels.push_back(static_cast<std::uint8_t>(label));
+    labels.push_back(label);
     for (int p = 0; p < 144; ++p) {
       const double value =
           prototypes[static_cast<std::size_t>(label * 144 + p)] + 60 * prng.normal();
-      dataset.images.push_back(static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)));
+      pixels.push_back(static_cast<std::uint8_t>(std::clamp(value, 0.0, 255.0)));
     }
   }
-  return dataset;
+  return Dataset::of_bytes({{1, 12, 12}}, std::move(pixels), std::move(labels));
 }
 
 class TrainingTest : public ::testing::Test {
@@ -52,7 +50,7 @@ class TrainingTest : public ::testing::Test {
   // An initial model for picture_dataset().
   std::filesystem::path make_model(const std::string& model = "mlp", std::uint64_t seed = 1) {
     const std::filesystem::path path = directory_ / (model + std::to_string(seed) + ".safetensors");
-    const Result<InitialisedModel> made = init_model({model, 4, 12, 12, seed}, path);
+    const Result<InitialisedModel> made = init_model({{model, 4, {{1, 12, 12}}}, seed}, path);
     EXPECT_TRUE(made) << (made ? "" : made.error().message);
     return path;
   }

@@ -131,7 +131,7 @@ TEST_F(JobTest, TheNextJobOfTheFacilityGoesOnWithTheTrainingState) {
   server_.answer.training["lr_step_every"] = "6";
   EXPECT_EQ(run(), 0);
   const auto kept = read_trainer_state(options_.training_state,
-                                       (*Network::create({"mlp", 4, 12, 12}, {}))->ranges());
+                                       (*Network::create({"mlp", 4, {{1, 12, 12}}}, {}))->ranges());
   ASSERT_TRUE(kept) << kept.error().message;
   EXPECT_EQ(kept->schedule.steps_done, 6);
   EXPECT_EQ(kept->position.offset, 48);
@@ -140,7 +140,7 @@ TEST_F(JobTest, TheNextJobOfTheFacilityGoesOnWithTheTrainingState) {
   options_.record.attempt = AttemptId("43.0");
   EXPECT_EQ(run(), 0);
   EXPECT_EQ(read_trainer_state(options_.training_state,
-                               (*Network::create({"mlp", 4, 12, 12}, {}))->ranges())
+                               (*Network::create({"mlp", 4, {{1, 12, 12}}}, {}))->ranges())
                 ->schedule.steps_done,
             12);
 
@@ -148,7 +148,7 @@ TEST_F(JobTest, TheNextJobOfTheFacilityGoesOnWithTheTrainingState) {
   ASSERT_TRUE(write_file_atomic(options_.training_state, "torn"));
   EXPECT_EQ(run(), 0);
   EXPECT_EQ(read_trainer_state(options_.training_state,
-                               (*Network::create({"mlp", 4, 12, 12}, {}))->ranges())
+                               (*Network::create({"mlp", 4, {{1, 12, 12}}}, {}))->ranges())
                 ->schedule.steps_done,
             6);
 }

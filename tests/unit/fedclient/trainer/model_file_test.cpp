@@ -24,7 +24,7 @@ TEST_F(ModelFileTest, TheMetadataSaysHowToBuildTheModelAgain) {
   ASSERT_TRUE(manifest);
   const auto spec = spec_from_metadata(manifest->metadata);
   ASSERT_TRUE(spec);
-  EXPECT_EQ(*spec, (NetworkSpec{"cnn", 4, 12, 12}));
+  EXPECT_EQ(*spec, (NetworkSpec{"cnn", 4, {{1, 12, 12}}}));
   EXPECT_THAT(manifest->buffers(), ::testing::Contains("bn1.running_mean"));
 }
 
@@ -51,7 +51,7 @@ TEST_F(ModelFileTest, MetadataThatIsMissingOrBrokenIsAMismatch) {
   for (const std::map<std::string, std::string>& metadata :
        {std::map<std::string, std::string>{},
         {{"fedqueue.model", "mlp"}, {"fedqueue.classes", "ten"}, {"fedqueue.input", "28x28"}},
-        {{"fedqueue.model", "mlp"}, {"fedqueue.classes", "10"}, {"fedqueue.input", "28"}},
+        {{"fedqueue.model", "cnn"}, {"fedqueue.classes", "10"}, {"fedqueue.input", "28"}},
         {{"fedqueue.model", "vgg"}, {"fedqueue.classes", "10"}, {"fedqueue.input", "28x28"}}}) {
     const auto spec = spec_from_metadata(metadata);
     ASSERT_FALSE(spec);

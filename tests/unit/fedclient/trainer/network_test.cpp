@@ -11,7 +11,7 @@ namespace fedqueue {
 namespace {
 
 std::unique_ptr<Network> make_network(const std::string& model = "mlp") {
-  Result<std::unique_ptr<Network>> network = Network::create({model, 4, 12, 12}, {});
+  Result<std::unique_ptr<Network>> network = Network::create({model, 4, {{1, 12, 12}}}, {});
   EXPECT_TRUE(network);
   return std::move(*network);
 }
@@ -56,7 +56,7 @@ TEST(Network, TheNumberOfThreadsHoldsForMatrixProductsToo) {
   if (found == nullptr) GTEST_SKIP() << "this LibTorch does not use OpenBLAS";
   NetworkOptions options;
   options.threads = 1;
-  ASSERT_TRUE(Network::create({"mlp", 4, 12, 12}, options));
+  ASSERT_TRUE(Network::create({"mlp", 4, {{1, 12, 12}}}, options));
   EXPECT_EQ(reinterpret_cast<int (*)()>(found)(), 1);
 }
 
@@ -64,12 +64,12 @@ TEST(Network, TheSumOfTheShardsGradientsIsTheGradientOfTheBatch) {
   const Dataset dataset = picture_dataset(40);
   for (const char* model : {"mlp", "lenet5"}) {
     auto network = make_network(model);
-    ASSERT_TRUE(network->accumulate(dataset, range(0, 31), 31, false));
+    ASSERT_TRUE(network->accumulate(gather(dataset, 0, 31), 31, false));
     const std::vector<float> whole = gradients(*network);
     std::vector<float> sum(whole.size(), 0);
     // Unequal shards, one of them empty.
     for (const auto& shard : {range(0, 17), range(17, 31), range(31, 31)}) {
-      ASSERT_TRUE(network->accumulate(dataset, shard, 31, false));
+      ASSERT_TRUE(network->accumulate(gather(dataset, shard), 31, false));
       const std::vector<float> part = gradients(*network);
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
     }
@@ -80,13 +80,13 @@ TEST(Network, TheSumOfTheShardsGradientsIsTheGradientOfTheBatch) {
 TEST(Network, LossSamplesAndTheWishToStopTravelWithTheGradients) {
   const Dataset dataset = picture_dataset(8);
   auto network = make_network();
-  ASSERT_TRUE(network->accumulate(dataset, range(0, 8), 8, false));
+  ASSERT_TRUE(network->accumulate(gather(dataset, 0, 8), 8, false));
   Result<BatchTotals> totals = network->totals();
   ASSERT_TRUE(totals);
   EXPECT_NEAR(totals->loss_mean, std::log(4.0), 0.3);  // untrained: as good as guessing
   EXPECT_EQ(totals->samples, 8);
   EXPECT_FALSE(totals->stop);
-  ASSERT_TRUE(network->accumulate(dataset, range(0, 8), 8, true));
+  ASSERT_TRUE(network->accumulate(gather(dataset, 0, 8), 8, true));
   EXPECT_TRUE(network->totals()->stop);
 }
 
@@ -105,7 +105,7 @@ TEST(Network, StepsAreSgdWithMomentumAndWeightDecay) {
   weight = as_double(values(*network, "fc1.weight"));
   bias = as_double(values(*network, "fc1.bias"));
   for (int step = 0; step < 4; ++step) {
-    ASSERT_TRUE(network->accumulate(dataset, range(0, 16), 16, false));
+    ASSERT_TRUE(network->accumulate(gather(dataset, 0, 16), 16, false));
     const std::vector<float> gradient = gradients(*network);  // fc1.weight, fc1.bias come first
     ASSERT_TRUE(network->apply(sgd));
     for (std::size_t i = 0; i < weight.size(); ++i) {
@@ -127,7 +127,7 @@ TEST(Network, MeasuresTheGradientOfARankAndOfAll) {
   const Dataset dataset = picture_dataset(16);
   auto network = make_network();
   // This rank has 4 of 8 samples, and is one of two: the sum over the ranks is twice its share.
-  ASSERT_TRUE(network->accumulate(dataset, range(0, 4), 8, false));
+  ASSERT_TRUE(network->accumulate(gather(dataset, 0, 4), 8, false));
   double squares = 0;
   const std::vector<float> gradient = gradients(*network);
   for (std::int64_t i = 0; i < network->parameters(); ++i)
@@ -144,14 +144,14 @@ TEST(Network, EvaluationChangesNothing) {
   const Dataset dataset = picture_dataset(20);
   auto network = make_network("cnn");
   const std::vector<float> before = values(*network, "bn1.running_mean");
-  Result<EvaluationTotals> totals = network->evaluate(dataset, 0, 20);
+  Result<EvaluationTotals> totals = network->evaluate(gather(dataset, 0, 20));
   ASSERT_TRUE(totals);
-  EXPECT_EQ(totals->samples, 20);
+  EXPECT_EQ(totals->targets, 20);
   EXPECT_EQ(values(*network, "bn1.running_mean"), before);
 }
 
 TEST(Network, AnUnknownModelNamesTheNearest) {
-  const auto network = Network::create({"lenet", 10, 28, 28}, {});
+  const auto network = Network::create({"lenet", 10}, {});
   ASSERT_FALSE(network);
   EXPECT_EQ(network.error().code, Code::usage);
   EXPECT_THAT(network.error().cure, ::testing::HasSubstr("lenet5"));
@@ -160,7 +160,7 @@ TEST(Network, AnUnknownModelNamesTheNearest) {
 TEST(Network, AMissingGpuIsADeviceError) {
   NetworkOptions options;
   options.device = "cuda";
-  const auto network = Network::create({"mlp", 4, 12, 12}, options);
+  const auto network = Network::create({"mlp", 4, {{1, 12, 12}}}, options);
   if (network) GTEST_SKIP() << "this machine has a GPU";
   EXPECT_EQ(network.error().code, Code::device);
 }

@@ -226,7 +226,7 @@ TEST_F(TrainerTest, ATrainingStateThatLeftTheNumbersIsNotKept) {
   ASSERT_TRUE(trainer->run({0, 5, 0.01, model}));
   ASSERT_TRUE(trainer->keep(file));
 
-  const auto ranges = (*Network::create({"mlp", 4, 12, 12}, {}))->ranges();
+  const auto ranges = (*Network::create({"mlp", 4, {{1, 12, 12}}}, {}))->ranges();
   Result<TrainerState> state = read_trainer_state(file, ranges);
   ASSERT_TRUE(state) << state.error().message;
   const auto before = state->optimizer;
@@ -274,7 +274,7 @@ TEST_F(TrainerTest, TheProximalTermHoldsTheModelNearItsBase) {
 
 TEST_F(TrainerTest, TheDatasetMustFitTheModel) {
   const auto path = directory_ / "other.safetensors";
-  ASSERT_TRUE(init_model({"mlp", 10, 28, 28, 1}, path));
+  ASSERT_TRUE(init_model({{"mlp"}}, path));
   auto trainer = make_trainer();
   const Result<SegmentResult> result = trainer->run({0, 5, 0.02, path});
   ASSERT_FALSE(result);

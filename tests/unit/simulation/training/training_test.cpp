@@ -10,21 +10,20 @@ namespace {
 
 // Four classes of 8×8 images: a bright quarter each, with a pattern of its own per sample.
 Dataset quarters(std::int64_t samples) {
-  Dataset data;
-  data.rows = data.columns = 8;
-  data.classes = 4;
+  std::vector<std::uint8_t> pixels;
+  std::vector<std::int32_t> labels;
   for (std::int64_t i = 0; i < samples; ++i) {
-    const auto label = static_cast<std::uint8_t>(i % 4);
-    data.labels.push_back(label);
+    const auto label = static_cast<std::int32_t>(i % 4);
+    labels.push_back(label);
     for (int row = 0; row < 8; ++row) {
       for (int column = 0; column < 8; ++column) {
         const bool bright = (row / 4) * 2 + column / 4 == label;
         const auto noise = static_cast<std::uint8_t>((i * 37 + row * 11 + column * 5) % 60);
-        data.images.push_back(static_cast<std::uint8_t>((bright ? 180 : 20) + noise));
+        pixels.push_back(static_cast<std::uint8_t>((bright ? 180 : 20) + noise));
       }
     }
   }
-  return data;
+  return Dataset::of_bytes({{1, 8, 8}}, std::move(pixels), std::move(labels));
 }
 
 TrainingData data() { return {quarters(400), quarters(100)}; }
