@@ -206,10 +206,10 @@ Result<int> evaluate_verb(const Settings& settings) {
   if (!held_out) return held_out.error();
   Judge judge{settings, std::move(*held_out), nullptr, {}};
   judge.fetched.set_folder(settings.path("work_directory"));
-  if (settings.has("model_file")) {
-    Result<EvaluationResult> result = judge.judge(settings.path("model_file"));
+  if (settings.has("model")) {
+    Result<EvaluationResult> result = judge.judge(settings.path("model"));
     if (!result) return result.error();
-    judge.print(settings.path("model_file").string(), std::nullopt, *result);
+    judge.print(settings.path("model").string(), std::nullopt, *result);
     return 0;
   }
   std::optional<Version> wanted;
@@ -252,7 +252,7 @@ std::vector<Command> evaluate_commands() {
       "is that of the mean of the version and those before it, as `fedserver export` writes it. "
       "With --follow the newest version is judged again and again, until the run is over.";
   evaluation.examples = {"fedclient evaluate --kit kits/site-a --follow",
-                         "fedclient evaluate --model-file initial.safetensors"};
+                         "fedclient evaluate --model initial.safetensors"};
   evaluation.options = all_of({connection_options(),
                                computing_options(),
                                {{.name = "version",
@@ -272,7 +272,7 @@ std::vector<Command> evaluate_commands() {
                                  .built_in = "false",
                                  .help = "Judge the newest version until the run is over.",
                                  .in_files = false},
-                                {.name = "model_file",
+                                {.name = "model",
                                  .kind = Kind::path,
                                  .help = "Judge this file instead, without a server.",
                                  .value_name = "FILE",

@@ -127,7 +127,7 @@ TEST_F(ServerTest, ThePolicysMeanOfVersionsIsJudgedAndExported) {
   ASSERT_EQ(run("mean", kServer + " export run -o mean.safetensors"), 0) << log_;
   EXPECT_THAT(log_, HasSubstr("mean of versions 1 to 3"));
   ASSERT_EQ(run("newest", kServer + " export run --average 1 -o newest.safetensors"), 0) << log_;
-  const std::string offline = kTrainer + " evaluate --format json --dataset data --model-file ";
+  const std::string offline = kTrainer + " evaluate --format json --dataset data --model ";
   ASSERT_EQ(run("judge-mean", offline + "mean.safetensors"), 0) << log_;
   EXPECT_EQ(loss_in(log_), loss_in(judged)) << judged;
   ASSERT_EQ(run("judge-newest", offline + "newest.safetensors"), 0) << log_;

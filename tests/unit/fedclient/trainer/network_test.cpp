@@ -140,6 +140,37 @@ TEST(Network, MeasuresTheGradientOfARankAndOfAll) {
   EXPECT_NEAR(measured->global / squares, 1, 1e-4);
 }
 
+// A stream that repeats itself is predicted without an error after its first tokens.
+TEST(Network, ALanguageModelLearnsAStream) {
+  std::vector<std::uint16_t> tokens;
+  for (int i = 0; i < 33; ++i) tokens.push_back(static_cast<std::uint16_t>(i % 5));
+  Dataset stream;
+  stream.input = {{8}, true};
+  stream.dtype = tensor::DType::u16;
+  stream.classes = 5;
+  stream.values = std::as_bytes(std::span(tokens));
+  NetworkSpec spec{"gpt", 5, stream.input};
+  spec.layers = 1;
+  spec.heads = 2;
+  spec.width = 16;
+  auto network = Network::create(spec, {});
+  ASSERT_TRUE(network) << network.error().message;
+  LocalStep step;
+  step.learning_rate = 0.01;
+  step.optimizer.kind = LocalOptimizer::adamw;
+  const Batch batch = gather(stream, 0, stream.samples());
+  ASSERT_TRUE((*network)->accumulate(batch, batch.samples, false));
+  EXPECT_NEAR((*network)->totals()->loss_mean, std::log(5.0), 0.1) << "a mean over all tokens";
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_TRUE((*network)->accumulate(batch, batch.samples, false));
+    ASSERT_TRUE((*network)->apply(step));
+  }
+  const auto totals = (*network)->evaluate(batch);
+  ASSERT_TRUE(totals);
+  EXPECT_EQ(totals->targets, 32);
+  EXPECT_EQ(totals->correct, 32);
+}
+
 TEST(Network, EvaluationChangesNothing) {
   const Dataset dataset = picture_dataset(20);
   auto network = make_network("cnn");
