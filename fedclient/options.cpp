@@ -1,6 +1,7 @@
 #include "fedclient/options.h"
 
 #include "fedclient/recipe/training_settings.h"
+#include "fedclient/trainer/client_options.h"
 
 namespace fedqueue {
 
@@ -101,11 +102,11 @@ std::vector<OptionSpec> log_options() {
 }
 
 std::vector<std::string> trainer_setting_names() {
-  std::vector<std::string> names = {
-      "dataset",        "device",        "threads",  "deterministic", "watchdog",
-      "poll",           "progress",      "report",   "reserve",       "snapshot",
-      "work_directory", "job_directory", "plan_key", "follow",        "bin",
-      "launcher",       "oversubscribe", "mpi_btl",  "libexec"};
+  std::vector<std::string> names = {"deterministic", "watchdog",      "poll",     "progress",
+                                    "report",        "reserve",       "snapshot", "work_directory",
+                                    "job_directory", "plan_key",      "follow",   "bin",
+                                    "launcher",      "oversubscribe", "mpi_btl",  "libexec"};
+  for (const std::string& name : option_names(computing_options())) names.push_back(name);
   for (const std::string& name : option_names(training_options())) names.push_back(name);
   return names;
 }

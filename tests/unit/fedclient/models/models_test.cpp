@@ -9,6 +9,8 @@
 
 #include "fedclient/models/model.h"
 #include "fedclient/models/script.h"
+#include "fedclient/trainer/network.h"
+#include "fedclient/trainer/trainer.h"
 
 namespace fedqueue {
 namespace {
@@ -123,6 +125,44 @@ TEST_F(ScriptTest, IsDescribedAndListedAsInPython) {
   ASSERT_TRUE(model);
   EXPECT_THAT(names((*model)->parameters()), UnorderedElementsAre("weight", "bias"));
   EXPECT_THAT(names((*model)->buffers()), UnorderedElementsAre("scale", "steps"));
+}
+
+// Targets that a linear model can reach; what is frozen stays as it was.
+TEST_F(ScriptTest, IsTrainedUnderItsOwnNames) {
+  linear().save(file().string());
+  ModelInitOptions options;
+  options.spec.input = {{4}};
+  options.model_file = file();
+  const auto made = init_model(options, directory_ / "initial.safetensors");
+  ASSERT_TRUE(made) << made.error().message;
+  EXPECT_EQ(made->parameters, 15);
+  NetworkOptions with_file;
+  with_file.model_file = file();
+  auto network = Network::create(made->spec, with_file);
+  ASSERT_TRUE(network);
+  Batch batch;
+  batch.input = {{4}};
+  batch.dtype = tensor::DType::f32;
+  batch.samples = 3;
+  const std::vector<float> values = {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0};
+  batch.values.resize(values.size() * sizeof(float));
+  std::memcpy(batch.values.data(), values.data(), batch.values.size());
+  batch.targets = {2, 0, 1};
+  LocalStep step;
+  step.learning_rate = 0.5;
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE((*network)->accumulate(batch, 3, false));
+    ASSERT_TRUE((*network)->apply(step));
+  }
+  EXPECT_EQ((*network)->evaluate(batch)->correct, 3);
+  const tensor::Manifest& layout = (*network)->manifest();
+  EXPECT_TRUE(layout.is_buffer("scale"));
+  EXPECT_EQ(layout.find("mask"), nullptr);
+  std::vector<std::byte> state(layout.data_bytes);
+  ASSERT_TRUE((*network)->store(state));
+  float scale = 0;
+  std::memcpy(&scale, state.data() + layout.find("scale")->begin, sizeof scale);
+  EXPECT_EQ(scale, 1);
 }
 
 TEST_F(ScriptTest, AnotherFileThanTheRunsIsRefused) {
