@@ -3,66 +3,56 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
-#include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "core/base/assert.h"
-#include "fedclient/data/idx.h"
 
 namespace fedqueue {
 namespace {
 
-std::string file_name(Split split, const char* kind) {
-  return std::string(split == Split::train ? "train-" : "t10k-") + kind;
-}
-
-constexpr const char* kImages = "images-idx3-ubyte";
-constexpr const char* kLabels = "labels-idx1-ubyte";
-
-// The plain file if it is there, else the compressed one.
-std::optional<std::filesystem::path> find_file(const std::filesystem::path& directory, Split split,
-                                               const char* kind) {
-  for (const char* suffix : {"", ".gz"}) {
-    std::filesystem::path path = directory / (file_name(split, kind) + suffix);
-    std::error_code ignored;
-    if (std::filesystem::exists(path, ignored)) return path;
-  }
-  return std::nullopt;
-}
-
-Error missing(const std::filesystem::path& directory, Split split, const char* kind) {
-  return {Code::data,
-          "load the dataset: " + (directory / file_name(split, kind)).string() +
-              " (or .gz) does not exist",
-          std::string("Install the package dataset-fashion-mnist, which fills ") +
-              kDatasetDirectoryDefault + ", or name the directory with --dataset."};
-}
-
-std::int64_t token_at(const Dataset& dataset, std::int64_t position) {
-  const std::byte* at = dataset.values.data();
-  if (dataset.dtype == tensor::DType::u16) {
-    std::uint16_t token = 0;
-    std::memcpy(&token, at + position * 2, sizeof token);
-    return token;
-  }
-  std::int32_t token = 0;
-  std::memcpy(&token, at + position * 4, sizeof token);
-  return token;
-}
-
+template <typename Token>
 void gather_tokens(const Dataset& dataset, std::span<const std::int64_t> indices, Batch& batch) {
   const std::int64_t length = dataset.input.elements();
-  std::vector<std::int64_t> tokens;
+  batch.targets.resize(indices.size() * static_cast<std::size_t>(length));
+  batch.values.resize(batch.targets.size() * sizeof(std::int64_t));
+  std::byte* values = batch.values.data();
+  std::int64_t* targets = batch.targets.data();
   for (const std::int64_t index : indices) {
-    for (std::int64_t i = index * length; i < (index + 1) * length; ++i) {
-      tokens.push_back(token_at(dataset, i));
-      batch.targets.push_back(token_at(dataset, i + 1));
+    const std::byte* at = dataset.sample(index);
+    for (std::int64_t i = 0; i <= length; ++i, at += sizeof(Token)) {
+      Token raw = 0;
+      std::memcpy(&raw, at, sizeof raw);
+      const std::int64_t token = raw;
+      if (i < length) {
+        std::memcpy(values, &token, sizeof token);
+        values += sizeof token;
+      }
+      if (i > 0) *targets++ = token;
     }
   }
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(tokens));
-  batch.values.assign(bytes.begin(), bytes.end());
+}
+
+Error bad_sample(std::int64_t index, const std::string& why) {
+  return {Code::data, "read the dataset: sample " + std::to_string(index) + " " + why,
+          "Correct the dataset; fedclient data check DIR looks through all of it."};
+}
+
+// Nothing is branched on in the loop, so that it is fast on every batch.
+bool all_finite(std::span<const std::byte> values) {
+  constexpr std::uint32_t kExponent = 0x7f800000u;
+  std::uint32_t broken = 0;
+  for (std::size_t at = 0; at < values.size(); at += sizeof(float)) {
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, values.data() + at, sizeof bits);
+    broken |= static_cast<std::uint32_t>((bits & kExponent) == kExponent);
+  }
+  return broken == 0;
+}
+
+bool all_words(std::span<const std::int64_t> tokens, std::int64_t vocabulary) {
+  return std::all_of(tokens.begin(), tokens.end(),
+                     [&](std::int64_t token) { return token >= 0 && token < vocabulary; });
 }
 
 }  // namespace
@@ -82,10 +72,14 @@ Dataset Dataset::of_bytes(InputShape input, std::vector<std::uint8_t> values,
   return dataset;
 }
 
+std::int64_t Dataset::tokens() const {
+  FEDQUEUE_ASSERT(input.tokens);
+  return static_cast<std::int64_t>(values.size() / tensor::size_of(dtype));
+}
+
 std::int64_t Dataset::samples() const {
   if (!input.tokens) return static_cast<std::int64_t>(labels.size());
-  const auto tokens = static_cast<std::int64_t>(values.size() / tensor::size_of(dtype));
-  return tokens == 0 ? 0 : (tokens - 1) / input.elements();
+  return tokens() == 0 ? 0 : (tokens() - 1) / input.elements();
 }
 
 std::size_t Dataset::sample_bytes() const {
@@ -117,6 +111,28 @@ Dataset Dataset::subset(std::span<const std::int64_t> indices) const {
   return part;
 }
 
+Dataset Dataset::stretch(std::int64_t begin, std::int64_t end) const {
+  FEDQUEUE_ASSERT(0 <= begin && begin <= end && end <= tokens());
+  const std::size_t width = tensor::size_of(dtype);
+  Dataset part = *this;
+  part.values = values.subspan(static_cast<std::size_t>(begin) * width,
+                               static_cast<std::size_t>(end - begin) * width);
+  return part;
+}
+
+Status Dataset::cut_for(const InputShape& model_input) {
+  if (!input.tokens || !model_input.tokens) return {};
+  if (tokens() <= model_input.elements()) {
+    return Error{Code::data,
+                 "cut the dataset for the model: " + std::to_string(tokens()) +
+                     " tokens are not one sample of " + model_input.text() +
+                     " and the token after it",
+                 "Use a longer text, or a model with a shorter context."};
+  }
+  input = model_input;
+  return {};
+}
+
 std::string Dataset::text() const {
   return std::to_string(classes) + (input.tokens ? " words in " : " classes of ") + input.text();
 }
@@ -127,7 +143,11 @@ Batch gather(const Dataset& dataset, std::span<const std::int64_t> indices) {
   batch.dtype = dataset.input.tokens ? tensor::DType::i64 : dataset.dtype;
   batch.samples = static_cast<std::int64_t>(indices.size());
   if (dataset.input.tokens) {
-    gather_tokens(dataset, indices, batch);
+    if (dataset.dtype == tensor::DType::u16) {
+      gather_tokens<std::uint16_t>(dataset, indices, batch);
+    } else {
+      gather_tokens<std::int32_t>(dataset, indices, batch);
+    }
     return batch;
   }
   batch.values.resize(indices.size() * dataset.sample_bytes());
@@ -147,60 +167,29 @@ Batch gather(const Dataset& dataset, std::int64_t begin, std::int64_t end) {
   return gather(dataset, indices);
 }
 
-Result<Dataset> load_dataset(const std::filesystem::path& directory, Split split) {
-  const auto images_path = find_file(directory, split, kImages);
-  if (!images_path) return missing(directory, split, kImages);
-  const auto labels_path = find_file(directory, split, kLabels);
-  if (!labels_path) return missing(directory, split, kLabels);
-  Result<IdxArray> images = read_idx(*images_path);
-  if (!images) return images.error();
-  Result<IdxArray> labels = read_idx(*labels_path);
-  if (!labels) return labels.error();
-
-  const std::string where = "load the dataset in " + directory.string() + ": ";
-  const std::size_t dimensions = images->shape.size();
-  if (dimensions < 3 || dimensions > 4 || labels->shape.size() != 1) {
-    return Error{Code::data,
-                 where + "expected images with 3 or 4 dimensions and labels with 1, got " +
-                     std::to_string(images->shape.size()) + " and " +
-                     std::to_string(labels->shape.size()),
-                 "Check that the files were not swapped."};
+Status check_values(const Dataset& dataset, const Batch& batch,
+                    std::span<const std::int64_t> indices) {
+  const std::span<const std::byte> values(batch.values);
+  if (batch.dtype == tensor::DType::f32) {
+    if (all_finite(values)) return {};
+    const std::size_t bytes = values.size() / indices.size();
+    std::size_t i = 0;
+    while (all_finite(values.subspan(i * bytes, bytes))) ++i;
+    return bad_sample(indices[i], "has a value that is not finite");
   }
-  if (images->shape[0] != labels->shape[0]) {
-    return Error{Code::data,
-                 where + std::to_string(images->shape[0]) + " images but " +
-                     std::to_string(labels->shape[0]) + " labels",
-                 "The two files must come from the same dataset."};
+  if (batch.dtype != tensor::DType::i64) return {};
+  // The targets are the tokens but for each sample's first, which the sample before it predicts.
+  const std::size_t length = batch.targets.size() / std::max<std::size_t>(indices.size(), 1);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    std::int64_t first = 0;
+    std::memcpy(&first, values.data() + i * length * sizeof first, sizeof first);
+    const std::span<const std::int64_t> rest(batch.targets.data() + i * length, length);
+    if (!all_words(rest, dataset.classes) || !all_words({&first, 1}, dataset.classes)) {
+      return bad_sample(indices[i],
+                        "has a token outside the vocabulary of " + std::to_string(dataset.classes));
+    }
   }
-  if (labels->bytes.empty() || images->bytes.empty()) {
-    return Error{Code::data, where + "there are no samples",
-                 "Training needs at least one sample; check how the data was split."};
-  }
-  InputShape input;
-  input.sizes.assign(images->shape.begin() + 1, images->shape.end());
-  if (dimensions == 3) input.sizes.insert(input.sizes.begin(), 1);
-  return Dataset::of_bytes(std::move(input), std::move(images->bytes),
-                           {labels->bytes.begin(), labels->bytes.end()});
-}
-
-Status write_dataset(const std::filesystem::path& directory, Split split, const Dataset& dataset) {
-  std::error_code failed;
-  std::filesystem::create_directories(directory, failed);
-  if (failed) return storage_error("create directory " + directory.string(), failed.value());
-  FEDQUEUE_ASSERT(dataset.dtype == tensor::DType::u8 && dataset.classes <= 256);
-  std::vector<std::int64_t> shape = {dataset.samples()};
-  // One channel is left out, as in the published files of grey images.
-  const bool grey = dataset.input.is_image() && dataset.input.sizes.front() == 1;
-  shape.insert(shape.end(), dataset.input.sizes.begin() + (grey ? 1 : 0),
-               dataset.input.sizes.end());
-  const auto* values = reinterpret_cast<const std::uint8_t*>(dataset.values.data());
-  if (Status status =
-          write_idx(directory / file_name(split, kImages), shape, {values, dataset.values.size()});
-      !status) {
-    return status;
-  }
-  const std::vector<std::uint8_t> labels(dataset.labels.begin(), dataset.labels.end());
-  return write_idx(directory / file_name(split, kLabels), {dataset.samples()}, labels);
+  return {};
 }
 
 }  // namespace fedqueue

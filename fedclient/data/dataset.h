@@ -4,9 +4,10 @@
 // of tokens that is cut into stretches: sample i is tokens [i·n, i·n + n), and what is to be
 // predicted are the tokens one further.
 //
-// A dataset directory holds `train-images-idx3-ubyte` and `train-labels-idx1-ubyte`, and for the
-// held-out split the same with `t10k`, each plain or with `.gz`. A loaded dataset is never empty,
-// and its values and labels agree in number.
+// A dataset directory holds one format, recognised by its files (docs/training.md). Large ones are
+// mapped, not read: nobody may shorten their files meanwhile. A loaded dataset is never empty, its
+// values and labels agree in number, and no label is negative. Whether values are finite and tokens
+// are words of the vocabulary is seen when they are read: check_values().
 //
 // Thread safety: a Dataset never changes and may be read from any thread. Copies share the values.
 #pragma once
@@ -34,7 +35,7 @@ struct Dataset {
   std::int64_t classes = 0;  // largest label + 1 (a part may hold fewer than the whole); vocabulary
   std::span<const std::byte> values;  // samples() × input; of tokens at least one more than that
   std::shared_ptr<const void> owner;  // of the values
-  std::vector<std::int32_t> labels;   // samples(); none for tokens
+  std::vector<std::int32_t> labels;   // samples(); none for tokens, which load with a length of 1
 
   // REQUIRES: values.size() == labels.size() × input.elements().
   static Dataset of_bytes(InputShape input, std::vector<std::uint8_t> values,
@@ -49,6 +50,12 @@ struct Dataset {
   [[nodiscard]] std::vector<std::int64_t> histogram() const;
   // The samples at these indices, in this order. REQUIRES: each index is below samples().
   [[nodiscard]] Dataset subset(std::span<const std::int64_t> indices) const;
+  // Of tokens: those from `begin` to before `end`. REQUIRES: tokens; that they are there.
+  [[nodiscard]] Dataset stretch(std::int64_t begin, std::int64_t end) const;
+  [[nodiscard]] std::int64_t tokens() const;
+  // Cuts a stream of tokens to the length that a model takes; leaves other datasets as they are.
+  // Code::data if there are too few tokens for a single sample.
+  Status cut_for(const InputShape& model_input);
   // "10 classes of 1x28x28".
   [[nodiscard]] std::string text() const;
 };
@@ -67,13 +74,28 @@ struct Batch {
 // Samples [begin, end).
 [[nodiscard]] Batch gather(const Dataset& dataset, std::int64_t begin, std::int64_t end);
 
+// Code::data when a value is not finite or a token is no word, naming the first sample that has it.
+// `indices` are those the batch was gathered from.
+Status check_values(const Dataset& dataset, const Batch& batch,
+                    std::span<const std::int64_t> indices);
+
 enum class Split { train, held_out };
+
+enum class DataFormat { idx, cifar10, cifar100, safetensors, tokens };
+// "idx", "safetensors", …
+[[nodiscard]] const char* name_of(DataFormat format);
+
+// Code::data unless there is exactly one dataset with this split.
+Result<DataFormat> find_format(const std::filesystem::path& directory, Split split);
 
 // Reads one split. A missing dataset names the package or option that cures it.
 Result<Dataset> load_dataset(const std::filesystem::path& directory, Split split);
 
-// Writes the two plain IDX files of a split, making the directory if needed.
-// REQUIRES: u8 values of at most three sizes, labels below 256.
-Status write_dataset(const std::filesystem::path& directory, Split split, const Dataset& dataset);
+// Writes a split, or these samples of it, in files that are there whole or not at all, making the
+// directory if needed. REQUIRES: a dataset of that format (for idx: u8 values of at most three
+// sizes, labels below 256); no `samples` of tokens.
+Status write_dataset(const std::filesystem::path& directory, Split split, const Dataset& dataset,
+                     DataFormat format = DataFormat::idx,
+                     std::span<const std::int64_t> samples = {});
 
 }  // namespace fedqueue

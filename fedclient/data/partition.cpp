@@ -148,4 +148,26 @@ Result<Partition> partition_shards(std::span<const std::int32_t> labels, int sha
   return parts;
 }
 
+Result<std::vector<std::int64_t>> partition_stream(std::int64_t length, std::optional<double> alpha,
+                                                   const PartitionOptions& options) {
+  if (Status status = check(length, options); !status) return status.error();
+  std::vector<double> proportions(static_cast<std::size_t>(options.facilities),
+                                  1.0 / options.facilities);
+  if (alpha) {
+    Prng prng(options.seed);
+    proportions = draw_proportions(*alpha, options.facilities, prng);
+  }
+  const std::int64_t least = std::max<std::int64_t>(1, options.samples_min);
+  const std::int64_t spare = length - least * options.facilities;
+  std::vector<std::int64_t> bounds = {0};
+  double share = 0;
+  for (int k = 1; k < options.facilities; ++k) {
+    share += proportions[static_cast<std::size_t>(k - 1)];
+    const auto taken = static_cast<std::int64_t>(std::min(share, 1.0) * static_cast<double>(spare));
+    bounds.push_back(least * k + taken);
+  }
+  bounds.push_back(length);
+  return bounds;
+}
+
 }  // namespace fedqueue

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,5 +42,13 @@ Result<Partition> partition_dirichlet(std::span<const std::int32_t> labels, doub
 // Data" (2017), section 3.
 Result<Partition> partition_shards(std::span<const std::int32_t> labels, int shards,
                                    const PartitionOptions& options);
+
+// A stream without labels, cut into one contiguous piece per facility, each at least `samples_min`
+// long: piece k is [result[k], result[k + 1]). Equal pieces, or lengths in proportions drawn from
+// Dirichlet(alpha).
+// Source of the latter: Li et al., "Federated Learning on Non-IID Data Silos: An Experimental
+// Study" (2022), section 4 (quantity skew).
+Result<std::vector<std::int64_t>> partition_stream(std::int64_t length, std::optional<double> alpha,
+                                                   const PartitionOptions& options);
 
 }  // namespace fedqueue

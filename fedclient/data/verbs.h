@@ -1,4 +1,4 @@
-// The verb `data split`, for every program of the client that wants it.
+// The verbs `data …`, for every program of the client that wants it.
 //
 // Thread safety: called once, by main().
 #pragma once

@@ -36,7 +36,7 @@ std::vector<OptionSpec> computing_options() {
   return {{.name = "dataset",
            .kind = Kind::path,
            .built_in = kDatasetDirectoryDefault,
-           .help = "Directory with the IDX files of the dataset.",
+           .help = "Directory of the dataset, in one of the formats of docs/training.md.",
            .value_name = "DIR"},
           {.name = "model_file",
            .kind = Kind::path,

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
+#include <vector>
 
 #include "fedclient/models/script.h"
 #include "fedclient/trainer/model_file.h"
@@ -11,18 +13,21 @@ namespace fedqueue {
 namespace {
 
 constexpr std::int64_t kEvaluationBatch = 500;
+constexpr std::int64_t kScoresMax = std::int64_t{1} << 26;  // of a batch, for large vocabularies
 
 }  // namespace
 
-Result<EvaluationResult> evaluate(const std::filesystem::path& model, const Dataset& dataset,
+Result<EvaluationResult> evaluate(const std::filesystem::path& model, const Dataset& whole,
                                   const NetworkOptions& options) {
   const std::string attempted = "evaluate " + model.string();
   Result<tensor::Manifest> manifest = read_manifest(model);
   if (!manifest) return manifest.error();
   Result<NetworkSpec> spec = spec_from_metadata(manifest->metadata);
   if (!spec) return spec.error();
-  if (dataset.samples() == 0)
+  if (whole.samples() == 0)
     return Error{Code::data, attempted + ": the dataset has no samples", "Check --dataset."};
+  Dataset dataset = whole;
+  if (Status status = dataset.cut_for(spec->input); !status) return status.error();
   if (Status status = check_fit(attempted, *spec, dataset); !status) return status.error();
   Result<std::unique_ptr<Network>> network = Network::create(*spec, options);
   if (!network) return network.error();
@@ -30,10 +35,16 @@ Result<EvaluationResult> evaluate(const std::filesystem::path& model, const Data
   if (!state) return state.error();
   if (Status status = (*network)->load(*state); !status) return status.error();
 
+  const std::int64_t scores = spec->classes * (spec->input.tokens ? spec->input.elements() : 1);
+  const auto step = std::clamp(kScoresMax / scores, std::int64_t{1}, kEvaluationBatch);
   EvaluationTotals sum;
-  for (std::int64_t begin = 0; begin < dataset.samples(); begin += kEvaluationBatch) {
-    const std::int64_t end = std::min(begin + kEvaluationBatch, dataset.samples());
-    Result<EvaluationTotals> part = (*network)->evaluate(gather(dataset, begin, end));
+  std::vector<std::int64_t> indices;
+  for (std::int64_t begin = 0; begin < dataset.samples(); begin += step) {
+    indices.resize(static_cast<std::size_t>(std::min(step, dataset.samples() - begin)));
+    std::iota(indices.begin(), indices.end(), begin);
+    const Batch batch = gather(dataset, indices);
+    if (Status status = check_values(dataset, batch, indices); !status) return status.error();
+    Result<EvaluationTotals> part = (*network)->evaluate(batch);
     if (!part) return part.error();
     sum.loss_sum += part->loss_sum;
     sum.correct += part->correct;

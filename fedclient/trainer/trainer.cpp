@@ -29,6 +29,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+Status check_sampling(const TrainingSettings& training, const Dataset& dataset) {
+  if (training.sampling == Sampling::shuffled || !dataset.input.tokens) return {};
+  return Error{Code::usage, "start training: tokens have no labels to sample by",
+               "Set sampling = shuffled."};
+}
+
 double median_after_warm_up(std::vector<double> seconds) {
   if (seconds.empty()) return 0;
   if (seconds.size() > kStepsLeftOut) {
@@ -49,7 +55,6 @@ struct Trainer::Impl {
         log(std::move(log_)),
         training(options.training),
         order_seed(training.seed),
-        sampler(make_sampler()),
         watchdog(collective, options.watchdog_s) {}
 
   Status build(const NetworkSpec& spec);
@@ -81,7 +86,7 @@ struct Trainer::Impl {
   Log log;
   TrainingSettings training;
   std::uint64_t order_seed;
-  BatchSampler sampler;
+  std::optional<BatchSampler> sampler;  // with the network: a model decides how tokens are cut
   Watchdog watchdog;
   std::unique_ptr<Network> network;
   std::map<std::string, std::string> metadata;  // of the base
@@ -106,6 +111,7 @@ Status Trainer::Impl::build(const NetworkSpec& spec) {
                      " within one job",
                  "A run keeps one architecture; look at the server's log."};
   }
+  if (Status status = dataset.cut_for(spec.input); !status) return status;
   if (Status status = check_fit("train " + spec.model, spec, dataset); !status) return status;
   NetworkOptions network_options;
   network_options.device = options.device;
@@ -116,18 +122,20 @@ Status Trainer::Impl::build(const NetworkSpec& spec) {
   Result<std::unique_ptr<Network>> built = Network::create(spec, network_options);
   if (!built) return built.error();
   network = std::move(*built);
+  sampler = make_sampler();
   return {};
 }
 
 // The position in the data is kept unless the order of the samples itself changes.
 void Trainer::Impl::adopt(const TrainingSettings& settings) {
   if (settings == training) return;
-  const BatchPosition position = sampler.position();
   const bool same_order = settings.seed == training.seed;
   training = settings;
   if (!same_order) order_seed = training.seed;
+  if (!sampler) return;
+  const BatchPosition position = sampler->position();
   sampler = make_sampler();
-  if (same_order) sampler.seek(position);
+  if (same_order) sampler->seek(position);
 }
 
 // Every rank ends with rank 0's parameters and buffers. `base` is filled on rank 0 before.
@@ -138,7 +146,7 @@ Status Trainer::Impl::share_model() {
 }
 
 Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) {
-  const std::vector<std::int64_t> shard = sampler.next(collective.rank(), collective.size());
+  const std::vector<std::int64_t> shard = sampler->next(collective.rank(), collective.size());
   if (Status status = network->accumulate(gather(dataset, shard), batch(), wish_to_stop); !status)
     return status.error();
   const auto own = static_cast<std::int64_t>(shard.size());
@@ -251,7 +259,7 @@ void Trainer::Impl::place_in_data(std::uint64_t seed, std::int64_t samples,
   if (samples != dataset.samples()) return;
   order_seed = seed;
   sampler = make_sampler();
-  sampler.seek(position);
+  sampler->seek(position);
 }
 
 // Every rank ends with what rank 0 read.
@@ -342,12 +350,14 @@ Result<std::unique_ptr<Trainer>> Trainer::create(TrainerOptions options, Collect
   if (dataset.samples() == 0) {
     return Error{Code::data, "start training: the dataset has no samples", "Check --dataset."};
   }
+  if (Status status = check_sampling(options.training, dataset); !status) return status.error();
   return std::unique_ptr<Trainer>(new Trainer(
       std::make_unique<Impl>(std::move(options), collective, std::move(dataset), std::move(log))));
 }
 
 Status Trainer::configure(const TrainingSettings& training) {
   if (Status status = check_training(training, impl_->collective.size()); !status) return status;
+  if (Status status = check_sampling(training, impl_->dataset); !status) return status;
   impl_->adopt(training);
   return {};
 }
@@ -390,7 +400,7 @@ Status Trainer::keep(const std::filesystem::path& path) const {
   state.optimizer = std::move(*optimizer);
   state.schedule = impl_->schedule;
   state.order_seed = impl_->order_seed;
-  state.position = impl_->sampler.position();
+  state.position = impl_->sampler->position();
   state.samples = impl_->dataset.samples();
   return write_trainer_state(path, state, impl_->network->ranges());
 }

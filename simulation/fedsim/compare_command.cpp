@@ -52,7 +52,7 @@ std::vector<OptionSpec> options_of(bool comparing) {
       {.name = "dataset",
        .kind = Kind::path,
        .built_in = "/usr/share/datasets/fashion-mnist",
-       .help = "Folder of IDX files that the facilities share."},
+       .help = "Directory of the dataset that the facilities share."},
       {.name = "setting",
        .help = "Only these settings of the experiment.",
        .repeated = true,

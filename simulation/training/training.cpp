@@ -43,6 +43,10 @@ Result<TrainingData> load_training_data(const std::filesystem::path& directory) 
   if (!train) return train.error();
   Result<Dataset> held_out = load_dataset(directory, Split::held_out);
   if (!held_out) return held_out.error();
+  if (train->input.tokens) {
+    return Error{Code::data, "load " + directory.string() + ": it holds tokens, without labels",
+                 "Name the directory of a labelled dataset."};
+  }
   return TrainingData{std::move(*train), std::move(*held_out)};
 }
 
