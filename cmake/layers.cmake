@@ -3,7 +3,7 @@ set(FEDQUEUE_LAYERS
   base tensor protocol config kit
   optimizer queue planning weighting policy reduce
   engine driver desk journal blobs reducer certificates telemetry http
-  session agent link scheduler data recipe collective models trainer
+  session agent link scheduler recipe data collective models trainer
   clock simulated world check queues statistics training experiment report
   scale federation)
 
@@ -34,9 +34,9 @@ set(FEDQUEUE_MAY_USE_session base protocol)
 set(FEDQUEUE_MAY_USE_agent base protocol planning queue)
 set(FEDQUEUE_MAY_USE_link base config kit protocol session)
 set(FEDQUEUE_MAY_USE_scheduler base agent)
-set(FEDQUEUE_MAY_USE_data base config tensor)
 set(FEDQUEUE_MAY_USE_collective base)
 set(FEDQUEUE_MAY_USE_recipe base config)
+set(FEDQUEUE_MAY_USE_data base config tensor recipe)
 set(FEDQUEUE_MAY_USE_models base data tensor)
 set(FEDQUEUE_MAY_USE_trainer base tensor protocol session collective data recipe models)
 

@@ -102,10 +102,10 @@ std::vector<OptionSpec> log_options() {
 }
 
 std::vector<std::string> trainer_setting_names() {
-  std::vector<std::string> names = {"deterministic", "watchdog",      "poll",     "progress",
-                                    "report",        "reserve",       "snapshot", "work_directory",
-                                    "job_directory", "plan_key",      "follow",   "bin",
-                                    "launcher",      "oversubscribe", "mpi_btl",  "libexec"};
+  std::vector<std::string> names = {
+      "deterministic", "watchdog",       "poll",          "progress", "report",        "reserve",
+      "snapshot",      "work_directory", "job_directory", "plan_key", "follow",        "bin",
+      "launcher",      "oversubscribe",  "mpi_btl",       "libexec",  "loader_threads"};
   for (const std::string& name : option_names(computing_options())) names.push_back(name);
   for (const std::string& name : option_names(training_options())) names.push_back(name);
   return names;

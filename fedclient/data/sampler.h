@@ -40,6 +40,8 @@ class BatchSampler {
   std::vector<std::int64_t> next(int rank, int ranks);
 
   [[nodiscard]] BatchPosition position() const { return position_; }
+  [[nodiscard]] std::int64_t samples() const { return samples_; }  // of an epoch
+  [[nodiscard]] std::int64_t batch() const { return batch_; }
   // REQUIRES: a position this sampler (or one with the same arguments) returned.
   void seek(BatchPosition position);
 

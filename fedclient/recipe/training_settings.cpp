@@ -11,6 +11,8 @@ struct Entry {
   OptionSpec option;
   // The value is checked and in its one form (core/config/option.h).
   std::function<void(TrainingSettings&, const std::string&)> set;
+  // What the option's kind cannot say about a value.
+  std::function<Status(const std::string&)> check = {};
 };
 
 template <typename Target>
@@ -204,6 +206,28 @@ std::vector<Entry> make_table() {
        [](TrainingSettings& s, const std::string& value) {
          s.sampling = value == "balanced" ? Sampling::balanced : Sampling::shuffled;
        }},
+      {{.name = "augment_flip",
+        .kind = Kind::flag,
+        .built_in = "false",
+        .help = "Turn half of the training images over, left to right."},
+       flag(FEDQUEUE_FIELD(augmentation.flip))},
+      {{.name = "augment_crop",
+        .kind = Kind::integer,
+        .built_in = "0",
+        .help = "Pixels around a training image of which a random part is kept.",
+        .minimum = 0,
+        .maximum = 4096},
+       integer(FEDQUEUE_FIELD(augmentation.crop))},
+      {{.name = "normalize",
+        .help = "Means and deviations of the inputs, bytes counting from 0 to 1.",
+        .value_name = "MEAN,…/DEVIATION,…"},
+       [](TrainingSettings& s, const std::string& value) {
+         s.augmentation.normalization = *parse_normalization(value);
+       },
+       [](const std::string& value) -> Status {
+         const Result<Normalization> parsed = parse_normalization(value);
+         return parsed ? Status() : parsed.error();
+       }},
       {{.name = "seed",
         .kind = Kind::integer,
         .built_in = "1",
@@ -244,6 +268,9 @@ Result<TrainingSettings> training_settings(const std::map<std::string, std::stri
       error.message = "read the training setting " + entry.option.name + ": " + error.message;
       error.code = Code::usage;
       return error;
+    }
+    if (entry.check) {
+      if (Status status = entry.check(*value); !status) return status.error();
     }
     entry.set(settings, *value);
   }

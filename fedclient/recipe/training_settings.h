@@ -14,6 +14,7 @@
 
 #include "core/base/result.h"
 #include "core/config/option.h"
+#include "fedclient/recipe/augmentation.h"
 #include "fedclient/recipe/learning_rate.h"
 #include "fedclient/recipe/optimizer_settings.h"
 
@@ -31,6 +32,7 @@ struct TrainingSettings {
   LearningRateSettings learning_rate;
   bool adascale = false;
   Sampling sampling = Sampling::shuffled;
+  Augmentation augmentation;
   double proximal = 0;     // FedProx: pull towards the segment's base
   std::uint64_t seed = 1;  // of the order of the samples
 

@@ -76,6 +76,7 @@ struct RunState {
   Version latest = 0;
   bool finished = false;
   std::int64_t average = 1;  // of the run's policy
+  std::string normalize;     // of the run's training; empty: the facility decides
 };
 
 Result<RunState> ask_state(Link& link) {
@@ -88,10 +89,12 @@ Result<RunState> ask_state(Link& link) {
     return Error{Code::network, "read the run's state: the server's answer has no version or state",
                  "Client and server may be of different releases."};
   }
-  RunState state{document["version"].get<Version>(), document["state"] == "finished", 1};
+  RunState state{document["version"].get<Version>(), document["state"] == "finished", 1, ""};
   if (const auto found = document.find("average_versions");
       found != document.end() && found->is_number_integer())
     state.average = std::max<std::int64_t>(1, found->get<std::int64_t>());
+  if (const auto found = document.find("normalize"); found != document.end() && found->is_string())
+    state.normalize = found->get<std::string>();
   return state;
 }
 
@@ -101,12 +104,21 @@ struct Judge {
   std::unique_ptr<Link> link;
   FetchedModels fetched;
 
-  Result<EvaluationResult> judge(const std::filesystem::path& model) const {
+  // `normalize` as the run has it, or empty.
+  Result<EvaluationResult> judge(const std::filesystem::path& model,
+                                 const std::string& normalize) const {
+    const std::string chosen = normalize.empty() ? settings.text_of("normalize") : normalize;
+    Normalization normalization;
+    if (!chosen.empty()) {
+      Result<Normalization> parsed = parse_normalization(chosen);
+      if (!parsed) return parsed.error();
+      normalization = *parsed;
+    }
     NetworkOptions options;
     options.device = settings.text("device");
     options.threads = static_cast<int>(settings.integer("threads"));
     options.model_file = settings.path("model_file");
-    return evaluate(model, held_out, options);
+    return evaluate(model, held_out, options, normalization);
   }
 
   void print(const std::string& what, std::optional<Version> version,
@@ -125,9 +137,9 @@ struct Judge {
   }
 
   // Fetches, judges, reports: the version, or the mean of it and those before it.
-  Status version(Version version, std::int64_t run_average) {
+  Status version(Version version, const RunState& run) {
     const std::int64_t average =
-        settings.has("average") ? settings.integer("average") : run_average;
+        settings.has("average") ? settings.integer("average") : run.average;
     const Version first = std::max<Version>(0, version - average + 1);
     const auto models = fetched.fetch(*link, first, version);
     if (!models) return models.error();
@@ -136,7 +148,8 @@ struct Judge {
       if (!mean)
         return within("average " + std::to_string(models->size()) + " versions", mean.error());
     }
-    Result<EvaluationResult> result = judge(models->size() > 1 ? fetched.mean() : models->back());
+    Result<EvaluationResult> result =
+        judge(models->size() > 1 ? fetched.mean() : models->back(), run.normalize);
     if (!result) return result.error();
     const std::string name = "version " + std::to_string(version);
     print(models->size() > 1 ? name + " (mean of the newest " + std::to_string(models->size()) + ")"
@@ -175,7 +188,7 @@ Result<int> follow(Judge& judge) {
     Status done;
     if (state) {
       if (state->latest > judged) {
-        done = judge.version(state->latest, state->average);
+        done = judge.version(state->latest, *state);
         // A version that was deleted meanwhile is not worth stopping for.
         if (done || done.error().code == Code::not_found) {
           done = {};
@@ -207,7 +220,7 @@ Result<int> evaluate_verb(const Settings& settings) {
   Judge judge{settings, std::move(*held_out), nullptr, {}};
   judge.fetched.set_folder(settings.path("work_directory"));
   if (settings.has("model")) {
-    Result<EvaluationResult> result = judge.judge(settings.path("model"));
+    Result<EvaluationResult> result = judge.judge(settings.path("model"), "");
     if (!result) return result.error();
     judge.print(settings.path("model").string(), std::nullopt, *result);
     return 0;
@@ -235,9 +248,16 @@ Result<int> evaluate_verb(const Settings& settings) {
   }
   const Result<RunState> state = ask_state(*judge.link);
   if (!state) return state.error();
-  if (Status done = judge.version(wanted.value_or(state->latest), state->average); !done)
+  if (Status done = judge.version(wanted.value_or(state->latest), *state); !done)
     return done.error();
   return 0;
+}
+
+// What of the training settings concerns the inputs of a model that is judged.
+std::vector<OptionSpec> input_options() {
+  std::vector<OptionSpec> options = training_options();
+  std::erase_if(options, [](const OptionSpec& option) { return option.name != "normalize"; });
+  return options;
 }
 
 }  // namespace
@@ -255,6 +275,7 @@ std::vector<Command> evaluate_commands() {
                          "fedclient evaluate --model initial.safetensors"};
   evaluation.options = all_of({connection_options(),
                                computing_options(),
+                               input_options(),
                                {{.name = "version",
                                  .built_in = "latest",
                                  .help = "Which version to judge.",

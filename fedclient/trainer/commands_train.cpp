@@ -19,6 +19,12 @@ std::vector<OptionSpec> process_options() {
            .kind = Kind::flag,
            .built_in = "false",
            .help = "Refuse operations whose result may vary."},
+          {.name = "loader_threads",
+           .kind = Kind::integer,
+           .built_in = "1",
+           .help = "Threads per rank that prepare the next batches; 0: each step prepares its own.",
+           .minimum = 0,
+           .maximum = 256},
           {.name = "watchdog",
            .kind = Kind::seconds,
            .built_in = "180",
@@ -48,6 +54,7 @@ Result<TrainerOptions> trainer_options(const Settings& settings,
   options.device = settings.text("device");
   options.gpu_ordinal = collective.gpu_ordinal;
   options.threads = static_cast<int>(settings.integer("threads"));
+  options.loader_threads = static_cast<int>(settings.integer("loader_threads"));
   options.deterministic = settings.flag("deterministic");
   options.model_file = settings.path("model_file");
   options.watchdog_s = settings.real("watchdog");
@@ -124,6 +131,7 @@ void print_local(const Settings& settings, const Rank& rank, const SegmentResult
                                      {"learning_rate", result.learning_rate},
                                      {"samples", result.samples},
                                      {"seconds_per_step", result.seconds_per_step},
+                                     {"data_wait_seconds", result.data_wait_seconds},
                                      {"train_seconds", result.train_seconds},
                                      {"stopped_early", result.stopped_early}};
     if (result.noise_scale) report["noise_scale"] = *result.noise_scale;

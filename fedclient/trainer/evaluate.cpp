@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "fedclient/data/augment.h"
 #include "fedclient/models/script.h"
 #include "fedclient/trainer/model_file.h"
 #include "fedclient/trainer/network.h"
@@ -18,7 +19,8 @@ constexpr std::int64_t kScoresMax = std::int64_t{1} << 26;  // of a batch, for l
 }  // namespace
 
 Result<EvaluationResult> evaluate(const std::filesystem::path& model, const Dataset& whole,
-                                  const NetworkOptions& options) {
+                                  const NetworkOptions& options,
+                                  const Normalization& normalization) {
   const std::string attempted = "evaluate " + model.string();
   Result<tensor::Manifest> manifest = read_manifest(model);
   if (!manifest) return manifest.error();
@@ -29,6 +31,9 @@ Result<EvaluationResult> evaluate(const std::filesystem::path& model, const Data
   Dataset dataset = whole;
   if (Status status = dataset.cut_for(spec->input); !status) return status.error();
   if (Status status = check_fit(attempted, *spec, dataset); !status) return status.error();
+  const Augmentation augmentation{.normalization = normalization};
+  if (Status status = check_augmentation(augmentation, dataset); !status)
+    return within(attempted, status.error());
   Result<std::unique_ptr<Network>> network = Network::create(*spec, options);
   if (!network) return network.error();
   Result<std::vector<std::byte>> state = read_state(model, (*network)->manifest());
@@ -42,8 +47,9 @@ Result<EvaluationResult> evaluate(const std::filesystem::path& model, const Data
   for (std::int64_t begin = 0; begin < dataset.samples(); begin += step) {
     indices.resize(static_cast<std::size_t>(std::min(step, dataset.samples() - begin)));
     std::iota(indices.begin(), indices.end(), begin);
-    const Batch batch = gather(dataset, indices);
+    Batch batch = gather(dataset, indices);
     if (Status status = check_values(dataset, batch, indices); !status) return status.error();
+    normalize(normalization, batch);
     Result<EvaluationTotals> part = (*network)->evaluate(batch);
     if (!part) return part.error();
     sum.loss_sum += part->loss_sum;

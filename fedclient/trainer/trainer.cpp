@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "fedclient/collective/watchdog.h"
+#include "fedclient/data/augment.h"
+#include "fedclient/data/loader.h"
 #include "fedclient/data/sampler.h"
 #include "fedclient/recipe/noise_scale.h"
 #include "fedclient/trainer/announcement.h"
@@ -29,7 +31,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Status check_sampling(const TrainingSettings& training, const Dataset& dataset) {
+Status check_data(const TrainingSettings& training, const Dataset& dataset) {
+  if (Status status = check_augmentation(training.augmentation, dataset); !status) return status;
   if (training.sampling == Sampling::shuffled || !dataset.input.tokens) return {};
   return Error{Code::usage, "start training: tokens have no labels to sample by",
                "Set sampling = shuffled."};
@@ -70,11 +73,7 @@ struct Trainer::Impl {
   Status share_model();
   Result<BatchTotals> step(double learning_rate, bool wish_to_stop);
   Status look_at_noise();
-  [[nodiscard]] BatchSampler make_sampler() const {
-    return training.sampling == Sampling::balanced
-               ? BatchSampler::balanced(dataset.labels, batch(), order_seed)
-               : BatchSampler(dataset.samples(), batch(), order_seed);
-  }
+  void begin_loading(BatchPosition position);
   [[nodiscard]] std::int64_t batch() const { return training.global_batch(collective.size()); }
   Status average_buffers();
   Result<std::vector<std::byte>> state() const;
@@ -86,7 +85,7 @@ struct Trainer::Impl {
   Log log;
   TrainingSettings training;
   std::uint64_t order_seed;
-  std::optional<BatchSampler> sampler;  // with the network: a model decides how tokens are cut
+  std::unique_ptr<BatchLoader> loader;  // with the network: a model decides how tokens are cut
   Watchdog watchdog;
   std::unique_ptr<Network> network;
   std::map<std::string, std::string> metadata;  // of the base
@@ -122,8 +121,20 @@ Status Trainer::Impl::build(const NetworkSpec& spec) {
   Result<std::unique_ptr<Network>> built = Network::create(spec, network_options);
   if (!built) return built.error();
   network = std::move(*built);
-  sampler = make_sampler();
+  begin_loading({});
   return {};
+}
+
+// What an earlier loader had prepared is dropped.
+void Trainer::Impl::begin_loading(BatchPosition position) {
+  loader.reset();
+  BatchSampler sampler = training.sampling == Sampling::balanced
+                             ? BatchSampler::balanced(dataset.labels, batch(), order_seed)
+                             : BatchSampler(dataset.samples(), batch(), order_seed);
+  sampler.seek(position);
+  const LoaderOptions loading{collective.rank(), collective.size(), options.loader_threads,
+                              order_seed, training.augmentation};
+  loader = std::make_unique<BatchLoader>(dataset, std::move(sampler), loading);
 }
 
 // The position in the data is kept unless the order of the samples itself changes.
@@ -132,10 +143,7 @@ void Trainer::Impl::adopt(const TrainingSettings& settings) {
   const bool same_order = settings.seed == training.seed;
   training = settings;
   if (!same_order) order_seed = training.seed;
-  if (!sampler) return;
-  const BatchPosition position = sampler->position();
-  sampler = make_sampler();
-  if (same_order) sampler->seek(position);
+  if (loader) begin_loading(same_order ? loader->position() : BatchPosition());
 }
 
 // Every rank ends with rank 0's parameters and buffers. `base` is filled on rank 0 before.
@@ -146,10 +154,11 @@ Status Trainer::Impl::share_model() {
 }
 
 Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) {
-  const std::vector<std::int64_t> shard = sampler->next(collective.rank(), collective.size());
-  if (Status status = network->accumulate(gather(dataset, shard), batch(), wish_to_stop); !status)
+  const Result<Batch> shard = loader->next();
+  if (!shard) return shard.error();
+  if (Status status = network->accumulate(*shard, batch(), wish_to_stop); !status)
     return status.error();
-  const auto own = static_cast<std::int64_t>(shard.size());
+  const std::int64_t own = shard->samples;
   const bool measured =
       collective.size() > 1 && (training.adascale || steps_in_job % kStepsBetweenNoise == 0);
   if (measured) {
@@ -258,8 +267,7 @@ void Trainer::Impl::place_in_data(std::uint64_t seed, std::int64_t samples,
                                   BatchPosition position) {
   if (samples != dataset.samples()) return;
   order_seed = seed;
-  sampler = make_sampler();
-  sampler->seek(position);
+  begin_loading(position);
 }
 
 // Every rank ends with what rank 0 read.
@@ -328,14 +336,20 @@ Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const St
   if (Status status = prepare(order); !status) return status.error();
   SegmentResult result;
   std::vector<double> step_seconds;
+  const double waited = loader->wait_seconds();
   if (Status status = all_steps(order, stop, snapshot, result, step_seconds); !status) {
     return status.error();
   }
+  const double wait_seconds = loader->wait_seconds() - waited;
   if (Status status = average_buffers(); !status) return status.error();
   const Result<std::int64_t> nanoseconds =
       collective.maximum(std::llround(median_after_warm_up(std::move(step_seconds)) * 1e9));
   if (!nanoseconds) return nanoseconds.error();
   result.seconds_per_step = static_cast<double>(*nanoseconds) * 1e-9;
+  const Result<std::int64_t> waits = collective.maximum(std::llround(wait_seconds * 1e9));
+  if (!waits) return waits.error();
+  result.data_wait_seconds = static_cast<double>(*waits) * 1e-9 /
+                             static_cast<double>(std::max<std::int64_t>(result.steps_run, 1));
   return result;
 }
 
@@ -350,14 +364,14 @@ Result<std::unique_ptr<Trainer>> Trainer::create(TrainerOptions options, Collect
   if (dataset.samples() == 0) {
     return Error{Code::data, "start training: the dataset has no samples", "Check --dataset."};
   }
-  if (Status status = check_sampling(options.training, dataset); !status) return status.error();
+  if (Status status = check_data(options.training, dataset); !status) return status.error();
   return std::unique_ptr<Trainer>(new Trainer(
       std::make_unique<Impl>(std::move(options), collective, std::move(dataset), std::move(log))));
 }
 
 Status Trainer::configure(const TrainingSettings& training) {
   if (Status status = check_training(training, impl_->collective.size()); !status) return status;
-  if (Status status = check_sampling(training, impl_->dataset); !status) return status;
+  if (Status status = check_data(training, impl_->dataset); !status) return status;
   impl_->adopt(training);
   return {};
 }
@@ -400,7 +414,7 @@ Status Trainer::keep(const std::filesystem::path& path) const {
   state.optimizer = std::move(*optimizer);
   state.schedule = impl_->schedule;
   state.order_seed = impl_->order_seed;
-  state.position = impl_->sampler->position();
+  state.position = impl_->loader->position();
   state.samples = impl_->dataset.samples();
   return write_trainer_state(path, state, impl_->network->ranges());
 }

@@ -36,7 +36,8 @@ struct TrainerOptions {
   TrainingSettings training;   // rank 0's values hold for all ranks, and the run's come first
   std::string device = "cpu";  // "cpu" or "cuda"
   int gpu_ordinal = 0;
-  int threads = 0;  // per rank; 0 leaves it to OMP_NUM_THREADS
+  int threads = 0;         // per rank; 0 leaves it to OMP_NUM_THREADS
+  int loader_threads = 1;  // per rank (data/loader.h)
   bool deterministic = false;
   std::filesystem::path model_file;  // TorchScript, for runs that have one
   double watchdog_s = 180;           // 0: none
@@ -56,6 +57,8 @@ struct SegmentResult {
   std::int64_t steps_run = 0;
   // Median of the steps after the first five (of all if there are fewer), largest over the ranks.
   double seconds_per_step = 0;
+  // Mean of the steps, largest over the ranks: how long they waited for their samples.
+  double data_wait_seconds = 0;
   double loss_mean = 0;      // over the steps run
   double learning_rate = 0;  // of the last step
   // Samples beyond which a larger batch gains little; absent with one rank, and while unknown.
@@ -128,9 +131,11 @@ struct EvaluationResult {
   std::int64_t samples = 0;
 };
 
-// Judges a model file on a dataset, in batches, in this process alone.
+// Judges a model file on a dataset, in batches, in this process alone. The inputs are normalised as
+// those of the training were.
 Result<EvaluationResult> evaluate(const std::filesystem::path& model, const Dataset& dataset,
-                                  const NetworkOptions& options = {});
+                                  const NetworkOptions& options = {},
+                                  const Normalization& normalization = {});
 
 // Writes the initial model of a run: a built-in architecture, freshly initialised, or the values in
 // a TorchScript file; with what `weights` (safetensors) has of them instead.

@@ -83,6 +83,9 @@ std::string Engine::status(const std::optional<FacilityId>& viewer, Instant now)
               {"last_error", viewer ? "" : state_.last_error},
               {"updates_counted", state_.counted.size()},
               {"updates_buffered", state_.late.size()}};
+  // Whoever judges a version must treat the inputs as the trainers do.
+  if (const auto found = config_.training.find("normalize"); found != config_.training.end())
+    out["normalize"] = found->second;
   if (state_.timer_at) out["timer_in_s"] = to_seconds(*state_.timer_at - now);
   if (state_.models.contains(state_.latest)) {
     const ModelRecord& model = state_.models.at(state_.latest);

@@ -47,6 +47,19 @@ TEST(TrainingSettings, WhatIsSaidReplacesWhatWasThere) {
   EXPECT_TRUE(settings->adascale);
 }
 
+TEST(TrainingSettings, SayHowInputsAreChanged) {
+  const auto settings = training_settings(
+      {{"augment_flip", "true"}, {"augment_crop", "4"}, {"normalize", "0.5,0.4/0.25,0.2"}});
+  ASSERT_TRUE(settings) << settings.error().message;
+  EXPECT_TRUE(settings->augmentation.flip);
+  EXPECT_EQ(settings->augmentation.crop, 4);
+  EXPECT_EQ(settings->augmentation.normalization.channels, 2);
+  const auto bad = training_settings({{"normalize", "0.5"}});
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().code, Code::usage);
+  EXPECT_THAT(bad.error().message, HasSubstr("'0.5'"));
+}
+
 TEST(TrainingSettings, OptimisersHaveTheirOwnDefaults) {
   OptimizerSettings settings;
   EXPECT_EQ(settings.decay(), 0);

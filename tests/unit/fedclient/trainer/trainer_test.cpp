@@ -288,5 +288,115 @@ TEST_F(TrainerTest, AnOrderWithoutStepsOrRateIsRefused) {
   EXPECT_EQ(trainer->run({0, 5, std::nan(""), make_model()}).error().code, Code::usage);
 }
 
+TEST_F(TrainerTest, TheThreadsThatLoadDoNotChangeTheResult) {
+  const auto model = make_model();
+  options_.training.augmentation.flip = true;
+  options_.training.augmentation.crop = 2;
+  options_.training.augmentation.normalization = *parse_normalization("0.5/0.25");
+  std::vector<std::vector<float>> results;
+  for (const int threads : {0, 1, 3}) {
+    options_.loader_threads = threads;
+    auto trainer = make_trainer();
+    const Result<SegmentResult> first = trainer->run({0, 11, 0.02, model});
+    ASSERT_TRUE(first);
+    EXPECT_GT(first->data_wait_seconds, 0);
+    // Other settings begin another loader at the same place.
+    TrainingSettings smaller = options_.training;
+    smaller.batch_size = 5;
+    ASSERT_TRUE(trainer->configure(smaller));
+    ASSERT_TRUE(trainer->run({0, 9, 0.02, model}));
+    ASSERT_TRUE(trainer->write_model(directory_ / "after.safetensors"));
+    results.push_back(floats(directory_ / "after.safetensors", "fc1.weight"));
+  }
+  EXPECT_EQ(results[1], results[0]);
+  EXPECT_EQ(results[2], results[0]);
+}
+
+TEST_F(TrainerTest, WhatIsTrainedNormalisedIsJudgedNormalised) {
+  const auto model = make_model();
+  const Normalization normalization = *parse_normalization("0.5/2");
+  options_.training.augmentation.normalization = normalization;
+  auto trainer = make_trainer();
+  ASSERT_TRUE(trainer->run({0, 100, 0.05, model}));
+  ASSERT_TRUE(trainer->write_model(directory_ / "after.safetensors"));
+  const Dataset held_out = picture_dataset(100, 4, 77);
+  const auto judged = evaluate(directory_ / "after.safetensors", held_out, {}, normalization);
+  const auto otherwise = evaluate(directory_ / "after.safetensors", held_out);
+  ASSERT_TRUE(judged && otherwise);
+  EXPECT_GT(judged->accuracy, 0.9);
+  EXPECT_NE(judged->loss, otherwise->loss);
+  const auto two = parse_normalization("0.5,0.5/2,2");
+  EXPECT_EQ(evaluate(directory_ / "after.safetensors", held_out, {}, *two).error().code,
+            Code::usage);
+}
+
+TEST_F(TrainerTest, AugmentationMustFitTheData) {
+  auto trainer = make_trainer();
+  TrainingSettings settings = options_.training;
+  settings.augmentation.normalization = *parse_normalization("1,2,3/1,2,3");
+  EXPECT_EQ(trainer->configure(settings).error().code, Code::usage);
+  options_.training = settings;
+  EXPECT_EQ(Trainer::create(options_, *collective_, picture_dataset(20)).error().code, Code::usage);
+}
+
+// A stream in which each token is one more than the last, so that the next one can be known.
+Dataset counting_tokens(std::int64_t count) {
+  auto tokens = std::make_shared<std::vector<std::uint16_t>>();
+  for (std::int64_t i = 0; i < count; ++i) tokens->push_back(static_cast<std::uint16_t>(i % 16));
+  Dataset dataset;
+  dataset.input = {{1}, true};
+  dataset.dtype = tensor::DType::u16;
+  dataset.classes = 16;
+  dataset.values = std::as_bytes(std::span(*tokens));
+  dataset.owner = std::move(tokens);
+  return dataset;
+}
+
+TEST_F(TrainerTest, TokensAreCutToTheModelsContext) {
+  NetworkSpec spec{"gpt", 16, {{8}, true}};
+  spec.layers = 1;
+  spec.heads = 2;
+  spec.width = 32;
+  const std::filesystem::path model = directory_ / "gpt.safetensors";
+  ASSERT_TRUE(init_model({spec, 1}, model));
+  options_.training.optimizer.kind = LocalOptimizer::adamw;
+  Result<std::unique_ptr<Trainer>> trainer =
+      Trainer::create(options_, *collective_, counting_tokens(1000));
+  ASSERT_TRUE(trainer);
+  const Result<SegmentResult> result = (*trainer)->run({0, 80, 0.01, model});
+  ASSERT_TRUE(result) << result.error().message;
+  ASSERT_TRUE((*trainer)->write_model(directory_ / "after.safetensors"));
+  const Result<EvaluationResult> judged =
+      evaluate(directory_ / "after.safetensors", counting_tokens(100));
+  ASSERT_TRUE(judged) << judged.error().message;
+  EXPECT_EQ(judged->samples, 12);
+  EXPECT_GT(judged->accuracy, 0.9);
+  Result<std::unique_ptr<Trainer>> short_of =
+      Trainer::create(options_, *collective_, counting_tokens(8));
+  ASSERT_TRUE(short_of);
+  EXPECT_EQ((*short_of)->run({0, 1, 0.01, model}).error().code, Code::data);
+  options_.training.sampling = Sampling::balanced;
+  EXPECT_EQ(Trainer::create(options_, *collective_, counting_tokens(90)).error().code, Code::usage);
+}
+
+TEST_F(TrainerTest, ASampleThatIsNotFiniteEndsTheTraining) {
+  auto values = std::make_shared<std::vector<float>>(20 * 144, 0.5f);
+  values->at(7 * 144 + 3) = std::numeric_limits<float>::quiet_NaN();
+  Dataset dataset;
+  dataset.input = {{1, 12, 12}};
+  dataset.dtype = tensor::DType::f32;
+  dataset.values = std::as_bytes(std::span(*values));
+  dataset.owner = values;
+  dataset.labels.assign(20, 1);
+  dataset.classes = 2;
+  Result<std::unique_ptr<Trainer>> trainer =
+      Trainer::create(options_, *collective_, std::move(dataset));
+  ASSERT_TRUE(trainer);
+  const Result<SegmentResult> result = (*trainer)->run({0, 3, 0.01, make_model()});
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().code, Code::data);
+  EXPECT_THAT(result.error().message, ::testing::HasSubstr("sample 7"));
+}
+
 }  // namespace
 }  // namespace fedqueue
