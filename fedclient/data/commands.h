@@ -42,6 +42,7 @@ Status data_split(const DataSplitOptions& options, std::ostream& out);
 
 struct DataCheckOptions {
   std::filesystem::path dataset;
+  std::filesystem::path plugin;  // that reads it; empty: none
   bool json = false;
 };
 

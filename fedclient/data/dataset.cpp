@@ -12,7 +12,7 @@ namespace fedqueue {
 namespace {
 
 template <typename Token>
-void gather_tokens(const Dataset& dataset, std::span<const std::int64_t> indices, Batch& batch) {
+void copy_tokens(const Dataset& dataset, std::span<const std::int64_t> indices, Batch& batch) {
   const std::int64_t length = dataset.input.elements();
   batch.targets.resize(indices.size() * static_cast<std::size_t>(length));
   batch.values.resize(batch.targets.size() * sizeof(std::int64_t));
@@ -31,6 +31,19 @@ void gather_tokens(const Dataset& dataset, std::span<const std::int64_t> indices
       if (i > 0) *targets++ = token;
     }
   }
+}
+
+Batch gather_tokens(const Dataset& dataset, std::span<const std::int64_t> indices) {
+  Batch batch;
+  batch.input = dataset.input;
+  batch.dtype = tensor::DType::i64;
+  batch.samples = static_cast<std::int64_t>(indices.size());
+  if (dataset.dtype == tensor::DType::u16) {
+    copy_tokens<std::uint16_t>(dataset, indices, batch);
+  } else {
+    copy_tokens<std::int32_t>(dataset, indices, batch);
+  }
+  return batch;
 }
 
 Error bad_sample(std::int64_t index, const std::string& why) {
@@ -53,6 +66,45 @@ bool all_finite(std::span<const std::byte> values) {
 bool all_words(std::span<const std::int64_t> tokens, std::int64_t vocabulary) {
   return std::all_of(tokens.begin(), tokens.end(),
                      [&](std::int64_t token) { return token >= 0 && token < vocabulary; });
+}
+
+// `indices` are those the batch was gathered from.
+Status check_values(const Dataset& dataset, const Batch& batch,
+                    std::span<const std::int64_t> indices) {
+  const std::span<const std::byte> values(batch.values);
+  if (batch.dtype == tensor::DType::f32) {
+    if (all_finite(values)) return {};
+    const std::size_t bytes = values.size() / indices.size();
+    std::size_t i = 0;
+    while (all_finite(values.subspan(i * bytes, bytes))) ++i;
+    return bad_sample(indices[i], "has a value that is not finite");
+  }
+  if (batch.dtype != tensor::DType::i64) return {};
+  // The targets are the tokens but for each sample's first, which the sample before it predicts.
+  const std::size_t length = batch.targets.size() / std::max<std::size_t>(indices.size(), 1);
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    std::int64_t first = 0;
+    std::memcpy(&first, values.data() + i * length * sizeof first, sizeof first);
+    const std::span<const std::int64_t> rest(batch.targets.data() + i * length, length);
+    if (!all_words(rest, dataset.classes) || !all_words({&first, 1}, dataset.classes)) {
+      return bad_sample(indices[i],
+                        "has a token outside the vocabulary of " + std::to_string(dataset.classes));
+    }
+  }
+  return {};
+}
+
+// All but the values.
+Batch empty_batch(const Dataset& dataset, std::span<const std::int64_t> indices) {
+  Batch batch;
+  batch.input = dataset.input;
+  batch.dtype = dataset.dtype;
+  batch.samples = static_cast<std::int64_t>(indices.size());
+  batch.values.resize(indices.size() * dataset.sample_bytes());
+  batch.targets.reserve(indices.size());
+  for (const std::int64_t index : indices)
+    batch.targets.push_back(dataset.labels[static_cast<std::size_t>(index)]);
+  return batch;
 }
 
 }  // namespace
@@ -93,7 +145,7 @@ std::vector<std::int64_t> Dataset::histogram() const {
 }
 
 Dataset Dataset::subset(std::span<const std::int64_t> indices) const {
-  FEDQUEUE_ASSERT(!input.tokens);
+  FEDQUEUE_ASSERT(!input.tokens && !source);
   Dataset part;
   part.input = input;
   part.dtype = dtype;
@@ -138,25 +190,13 @@ std::string Dataset::text() const {
 }
 
 Batch gather(const Dataset& dataset, std::span<const std::int64_t> indices) {
-  Batch batch;
-  batch.input = dataset.input;
-  batch.dtype = dataset.input.tokens ? tensor::DType::i64 : dataset.dtype;
-  batch.samples = static_cast<std::int64_t>(indices.size());
-  if (dataset.input.tokens) {
-    if (dataset.dtype == tensor::DType::u16) {
-      gather_tokens<std::uint16_t>(dataset, indices, batch);
-    } else {
-      gather_tokens<std::int32_t>(dataset, indices, batch);
-    }
-    return batch;
-  }
-  batch.values.resize(indices.size() * dataset.sample_bytes());
-  batch.targets.reserve(indices.size());
+  FEDQUEUE_ASSERT(!dataset.source);
+  if (dataset.input.tokens) return gather_tokens(dataset, indices);
+  Batch batch = empty_batch(dataset, indices);
   std::byte* out = batch.values.data();
   for (const std::int64_t index : indices) {
     std::memcpy(out, dataset.sample(index), dataset.sample_bytes());
     out += dataset.sample_bytes();
-    batch.targets.push_back(dataset.labels[static_cast<std::size_t>(index)]);
   }
   return batch;
 }
@@ -167,29 +207,16 @@ Batch gather(const Dataset& dataset, std::int64_t begin, std::int64_t end) {
   return gather(dataset, indices);
 }
 
-Status check_values(const Dataset& dataset, const Batch& batch,
-                    std::span<const std::int64_t> indices) {
-  const std::span<const std::byte> values(batch.values);
-  if (batch.dtype == tensor::DType::f32) {
-    if (all_finite(values)) return {};
-    const std::size_t bytes = values.size() / indices.size();
-    std::size_t i = 0;
-    while (all_finite(values.subspan(i * bytes, bytes))) ++i;
-    return bad_sample(indices[i], "has a value that is not finite");
+Result<Batch> read_batch(const Dataset& dataset, std::span<const std::int64_t> indices) {
+  Batch batch;
+  if (dataset.source) {
+    batch = empty_batch(dataset, indices);
+    if (Status status = dataset.source->read(indices, batch.values); !status) return status.error();
+  } else {
+    batch = gather(dataset, indices);
   }
-  if (batch.dtype != tensor::DType::i64) return {};
-  // The targets are the tokens but for each sample's first, which the sample before it predicts.
-  const std::size_t length = batch.targets.size() / std::max<std::size_t>(indices.size(), 1);
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    std::int64_t first = 0;
-    std::memcpy(&first, values.data() + i * length * sizeof first, sizeof first);
-    const std::span<const std::int64_t> rest(batch.targets.data() + i * length, length);
-    if (!all_words(rest, dataset.classes) || !all_words({&first, 1}, dataset.classes)) {
-      return bad_sample(indices[i],
-                        "has a token outside the vocabulary of " + std::to_string(dataset.classes));
-    }
-  }
-  return {};
+  if (Status status = check_values(dataset, batch, indices); !status) return status.error();
+  return batch;
 }
 
 }  // namespace fedqueue

@@ -1,13 +1,13 @@
-// Samples in memory or mapped from files, and the directory they come from.
+// Samples in memory, mapped from files or read by a plugin, and the directory they come from.
 //
-// A dataset is labelled tensors of one shape (images are u8 or f32, other tensors f32), or a stream
-// of tokens that is cut into stretches: sample i is tokens [i·n, i·n + n), and what is to be
-// predicted are the tokens one further.
+// A dataset is labelled tensors of one shape, u8 or f32, or a stream of tokens that is cut into
+// stretches: sample i is tokens [i·n, i·n + n), and what is to be predicted are the tokens one
+// further.
 //
 // A dataset directory holds one format, recognised by its files (docs/training.md). Large ones are
 // mapped, not read: nobody may shorten their files meanwhile. A loaded dataset is never empty, its
 // values and labels agree in number, and no label is negative. Whether values are finite and tokens
-// are words of the vocabulary is seen when they are read: check_values().
+// are words of the vocabulary is seen when they are read: read_batch().
 //
 // Thread safety: a Dataset never changes and may be read from any thread. Copies share the values.
 #pragma once
@@ -29,13 +29,23 @@ namespace fedqueue {
 // Where Debian's package puts Fashion-MNIST.
 inline constexpr const char* kDatasetDirectoryDefault = "/usr/share/datasets/fashion-mnist";
 
+// Samples that are neither in memory nor in a file of a known format.
+class SampleSource {
+ public:
+  virtual ~SampleSource() = default;
+  // The values of these samples, one after the other. Called from several threads at once.
+  // REQUIRES: each index is below samples(); out.size() == indices.size() × sample_bytes().
+  virtual Status read(std::span<const std::int64_t> indices, std::span<std::byte> out) const = 0;
+};
+
 struct Dataset {
   InputShape input;
   tensor::DType dtype = tensor::DType::u8;  // of the values; tokens are u16 or i32
   std::int64_t classes = 0;  // largest label + 1 (a part may hold fewer than the whole); vocabulary
   std::span<const std::byte> values;  // samples() × input; of tokens at least one more than that
   std::shared_ptr<const void> owner;  // of the values
-  std::vector<std::int32_t> labels;   // samples(); none for tokens, which load with a length of 1
+  std::shared_ptr<const SampleSource> source;  // if there is one, in place of the values
+  std::vector<std::int32_t> labels;  // samples(); none for tokens, which load with a length of 1
 
   // REQUIRES: values.size() == labels.size() × input.elements().
   static Dataset of_bytes(InputShape input, std::vector<std::uint8_t> values,
@@ -69,15 +79,15 @@ struct Batch {
   std::vector<std::int64_t> targets;  // a label for each sample, or the token to predict for each
 };
 
-// REQUIRES: each index is below samples().
+// REQUIRES: each index is below samples(); values, no source.
 [[nodiscard]] Batch gather(const Dataset& dataset, std::span<const std::int64_t> indices);
 // Samples [begin, end).
 [[nodiscard]] Batch gather(const Dataset& dataset, std::int64_t begin, std::int64_t end);
 
-// Code::data when a value is not finite or a token is no word, naming the first sample that has it.
-// `indices` are those the batch was gathered from.
-Status check_values(const Dataset& dataset, const Batch& batch,
-                    std::span<const std::int64_t> indices);
+// The same wherever the samples are, looked at: Code::data when a value is not finite or a token is
+// no word, naming the first sample that has it, or when a source fails.
+[[nodiscard]] Result<Batch> read_batch(const Dataset& dataset,
+                                       std::span<const std::int64_t> indices);
 
 enum class Split { train, held_out };
 

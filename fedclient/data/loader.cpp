@@ -44,10 +44,10 @@ BatchLoader::Ticket BatchLoader::draw() {
 }
 
 Result<Batch> BatchLoader::prepare(const Ticket& ticket) const {
-  Batch batch = gather(dataset_, ticket.indices);
-  if (Status status = check_values(dataset_, batch, ticket.indices); !status) return status.error();
-  augment(options_.augmentation, options_.seed, ticket.places, batch);
-  normalize(options_.augmentation.normalization, batch);
+  Result<Batch> batch = read_batch(dataset_, ticket.indices);
+  if (!batch) return batch;
+  augment(options_.augmentation, options_.seed, ticket.places, *batch);
+  normalize(options_.augmentation.normalization, *batch);
   return batch;
 }
 

@@ -31,7 +31,8 @@ Result<int> split_data(const Settings& settings) {
 }
 
 Result<int> check_data(const Settings& settings) {
-  const DataCheckOptions options{settings.argument(0), settings.text("format") == "json"};
+  const DataCheckOptions options{settings.argument(0), settings.path("data_plugin"),
+                                 settings.text("format") == "json"};
   if (Status status = data_check(options, std::cout); !status) return status.error();
   return 0;
 }
@@ -112,6 +113,10 @@ Command check_command() {
       "vocabulary.";
   check.examples = {"fedclient data check parts/site-a"};
   check.arguments = {{.name = "dir", .help = "Directory of the dataset."}};
+  check.options = {{.name = "data_plugin",
+                    .kind = Kind::path,
+                    .help = "Shared object that reads the dataset (fedqueue/data_plugin.h).",
+                    .value_name = "FILE.so"}};
   check.reads = true;
   check.run = check_data;
   return check;

@@ -4,7 +4,7 @@
 #include <cctype>
 
 #include "core/kit/kit.h"
-#include "fedclient/data/dataset.h"
+#include "fedclient/data/plugin.h"
 
 namespace fedqueue {
 namespace {
@@ -38,6 +38,10 @@ std::vector<OptionSpec> computing_options() {
            .built_in = kDatasetDirectoryDefault,
            .help = "Directory of the dataset, in one of the formats of docs/training.md.",
            .value_name = "DIR"},
+          {.name = "data_plugin",
+           .kind = Kind::path,
+           .help = "Shared object that reads the dataset (fedqueue/data_plugin.h).",
+           .value_name = "FILE.so"},
           {.name = "model_file",
            .kind = Kind::path,
            .help = "The run's TorchScript file, for runs that were made with one.",
@@ -52,6 +56,13 @@ std::vector<OptionSpec> computing_options() {
            .help = "Threads per rank; 0 leaves it to OMP_NUM_THREADS.",
            .minimum = 0,
            .maximum = 4096}};
+}
+
+Result<Dataset> chosen_dataset(const Settings& settings, Split split) {
+  const std::filesystem::path directory = settings.path("dataset");
+  return settings.has("data_plugin")
+             ? load_with_plugin(settings.path("data_plugin"), directory, split)
+             : load_dataset(directory, split);
 }
 
 namespace {

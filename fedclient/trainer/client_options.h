@@ -2,7 +2,8 @@
 //
 //   kit's own settings < files and FEDQUEUE_* < FED_* (the job's --fed-* options) < command line
 //
-// Thread safety: pure functions; find_connection() reads the kit's files.
+// Thread safety: pure functions; find_connection() reads the kit's files, chosen_dataset() the
+// data.
 #pragma once
 
 #include <string>
@@ -11,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/config/settings.h"
 #include "fedclient/collective/launch.h"
+#include "fedclient/data/dataset.h"
 #include "fedclient/link/link.h"
 
 namespace fedqueue {
@@ -31,5 +33,7 @@ Result<Connection> find_connection(const Settings& settings, const Environment& 
 // Everything before the verbs' own options that training and evaluation share: dataset, device,
 // threads.
 [[nodiscard]] std::vector<OptionSpec> computing_options();
+// What `dataset` and `data_plugin` say.
+Result<Dataset> chosen_dataset(const Settings& settings, Split split);
 
 }  // namespace fedqueue

@@ -215,7 +215,7 @@ Result<int> follow(Judge& judge) {
 }
 
 Result<int> evaluate_verb(const Settings& settings) {
-  Result<Dataset> held_out = load_dataset(settings.path("dataset"), Split::held_out);
+  Result<Dataset> held_out = chosen_dataset(settings, Split::held_out);
   if (!held_out) return held_out.error();
   Judge judge{settings, std::move(*held_out), nullptr, {}};
   judge.fetched.set_folder(settings.path("work_directory"));

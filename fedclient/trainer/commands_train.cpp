@@ -91,7 +91,7 @@ Result<Rank> start_rank(const Settings& settings) {
 
   Result<TrainerOptions> options = trainer_options(settings, collective_options);
   if (!options) return options.error();
-  Result<Dataset> dataset = load_dataset(settings.path("dataset"), Split::train);
+  Result<Dataset> dataset = chosen_dataset(settings, Split::train);
   const Result<std::int64_t> all = rank.collective->minimum(dataset ? 1 : 0);
   if (!dataset) return within("rank " + std::to_string(rank.collective->rank()), dataset.error());
   if (!all) return all.error();

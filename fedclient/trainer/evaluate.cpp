@@ -47,10 +47,10 @@ Result<EvaluationResult> evaluate(const std::filesystem::path& model, const Data
   for (std::int64_t begin = 0; begin < dataset.samples(); begin += step) {
     indices.resize(static_cast<std::size_t>(std::min(step, dataset.samples() - begin)));
     std::iota(indices.begin(), indices.end(), begin);
-    Batch batch = gather(dataset, indices);
-    if (Status status = check_values(dataset, batch, indices); !status) return status.error();
-    normalize(normalization, batch);
-    Result<EvaluationTotals> part = (*network)->evaluate(batch);
+    Result<Batch> batch = read_batch(dataset, indices);
+    if (!batch) return batch.error();
+    normalize(normalization, *batch);
+    Result<EvaluationTotals> part = (*network)->evaluate(*batch);
     if (!part) return part.error();
     sum.loss_sum += part->loss_sum;
     sum.correct += part->correct;

@@ -110,7 +110,7 @@ class DataCheckTest : public FilesTest {
  protected:
   std::string check(bool json = false) {
     std::ostringstream out;
-    const Status status = data_check({directory_, json}, out);
+    const Status status = data_check({directory_, {}, json}, out);
     return status ? out.str() : status.error().message;
   }
 };

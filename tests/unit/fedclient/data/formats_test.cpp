@@ -230,7 +230,7 @@ TEST_F(FormatsTest, BrokenTokensAreNamed) {
   refuses("no samples");
 }
 
-TEST(CheckValues, NamesTheSampleWithAValueThatIsNotFinite) {
+TEST(ReadBatch, NamesTheSampleWithAValueThatIsNotFinite) {
   std::vector<float> values = {1, 2, 3, 4, 5, -std::numeric_limits<float>::infinity()};
   Dataset dataset;
   dataset.input = {{2}};
@@ -239,18 +239,17 @@ TEST(CheckValues, NamesTheSampleWithAValueThatIsNotFinite) {
   dataset.labels = {0, 0, 0};
   dataset.classes = 1;
   const std::vector<std::int64_t> good = {1, 0};
-  EXPECT_TRUE(check_values(dataset, gather(dataset, good), good));
+  EXPECT_TRUE(read_batch(dataset, good));
   const std::vector<std::int64_t> bad = {1, 2, 0};
-  const Status status = check_values(dataset, gather(dataset, bad), bad);
+  const Result<Batch> status = read_batch(dataset, bad);
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Code::data);
   EXPECT_THAT(status.error().message, HasSubstr("sample 2 has a value that is not finite"));
   values[3] = std::nanf("");
-  EXPECT_THAT(check_values(dataset, gather(dataset, bad), bad).error().message,
-              HasSubstr("sample 1"));
+  EXPECT_THAT(read_batch(dataset, bad).error().message, HasSubstr("sample 1"));
 }
 
-TEST(CheckValues, NamesTheSampleWithATokenOutsideTheVocabulary) {
+TEST(ReadBatch, NamesTheSampleWithATokenOutsideTheVocabulary) {
   std::vector<std::uint16_t> tokens = {5, 6, 7, 8, 9};
   Dataset dataset;
   dataset.input = {{2}, true};
@@ -258,10 +257,10 @@ TEST(CheckValues, NamesTheSampleWithATokenOutsideTheVocabulary) {
   dataset.values = std::as_bytes(std::span(tokens));
   dataset.classes = 10;
   const std::vector<std::int64_t> both = {0, 1};
-  EXPECT_TRUE(check_values(dataset, gather(dataset, both), both));
+  EXPECT_TRUE(read_batch(dataset, both));
   for (const auto& [position, sample] : {std::pair(0, 0), std::pair(1, 0), std::pair(4, 1)}) {
     tokens[static_cast<std::size_t>(position)] = 10;
-    EXPECT_THAT(check_values(dataset, gather(dataset, both), both).error().message,
+    EXPECT_THAT(read_batch(dataset, both).error().message,
                 HasSubstr("sample " + std::to_string(sample) +
                           " has a token outside the vocabulary of 10"));
     tokens = {5, 6, 7, 8, 9};

@@ -1,0 +1,1 @@
+int fedqueue_example_nothing; /* a library, but no data plugin */
