@@ -1,5 +1,8 @@
 #include "fedclient/data/dataset.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -10,6 +13,22 @@
 
 namespace fedqueue {
 namespace {
+
+// Asks for all pages of these samples at once. Read one after the other, as they are touched, they
+// come from a disk tens of times slower, with the neighbours that nobody asked for.
+void announce(const Dataset& dataset, std::span<const std::int64_t> indices) {
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  for (std::size_t i = 0; i < indices.size();) {
+    std::size_t next = i + 1;
+    while (next < indices.size() && indices[next] == indices[next - 1] + 1) ++next;
+    const auto begin = reinterpret_cast<std::uintptr_t>(dataset.sample(indices[i]));
+    const std::uintptr_t end = begin + (next - i) * dataset.sample_bytes();
+    const std::uintptr_t aligned = begin / page * page;
+    // Only a hint: what it does not bring is read when it is touched.
+    (void)::madvise(reinterpret_cast<void*>(aligned), end - aligned, MADV_WILLNEED);
+    i = next;
+  }
+}
 
 template <typename Token>
 void copy_tokens(const Dataset& dataset, std::span<const std::int64_t> indices, Batch& batch) {
@@ -191,6 +210,7 @@ std::string Dataset::text() const {
 
 Batch gather(const Dataset& dataset, std::span<const std::int64_t> indices) {
   FEDQUEUE_ASSERT(!dataset.source);
+  if (dataset.mapped) announce(dataset, indices);
   if (dataset.input.tokens) return gather_tokens(dataset, indices);
   Batch batch = empty_batch(dataset, indices);
   std::byte* out = batch.values.data();

@@ -44,6 +44,7 @@ struct Dataset {
   std::int64_t classes = 0;  // largest label + 1 (a part may hold fewer than the whole); vocabulary
   std::span<const std::byte> values;  // samples() × input; of tokens at least one more than that
   std::shared_ptr<const void> owner;  // of the values
+  bool mapped = false;                // the values are a mapped file's, on disk until they are read
   std::shared_ptr<const SampleSource> source;  // if there is one, in place of the values
   std::vector<std::int32_t> labels;  // samples(); none for tokens, which load with a length of 1
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "core/base/text.h"
@@ -12,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kLabelMax = 999'999;
 constexpr std::size_t kDimensionsMax = 9;
-constexpr std::size_t kChunk = std::size_t{4} << 20;
+constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 constexpr const char* kCure =
     "Write inputs (u8 or f32, [n, …]) and targets (i64, i32 or u8, [n]); docs/training.md shows "
     "how.";
@@ -97,39 +98,39 @@ Result<Dataset> load(const std::filesystem::path& directory, Split split) {
     dataset.classes = std::max(dataset.classes, label + 1);
   }
   dataset.owner = std::move(kept);
+  dataset.mapped = true;
   return dataset;
 }
 
-// Gathers small pieces into large writes.
-class Chunks {
- public:
-  explicit Chunks(tensor::Writer& writer) : writer_(writer) { buffer_.reserve(kChunk); }
-  Status add(std::span<const std::byte> bytes) {
-    if (buffer_.size() + bytes.size() > kChunk) {
-      if (Status status = flush(); !status) return status;
-    }
-    buffer_.insert(buffer_.end(), bytes.begin(), bytes.end());
-    return {};
+// In pieces, since the whole may be larger than memory.
+Status write_inputs(tensor::Writer& writer, const Dataset& dataset,
+                    std::span<const std::int64_t> samples) {
+  const std::size_t step = std::max<std::size_t>(1, kPieceBytes / dataset.sample_bytes());
+  for (std::size_t done = 0; done < samples.size(); done += step) {
+    const Batch batch =
+        gather(dataset, samples.subspan(done, std::min(step, samples.size() - done)));
+    if (Status status = writer.write(batch.values); !status) return status;
   }
-  Status flush() {
-    Status status = writer_.write(buffer_);
-    buffer_.clear();
-    return status;
-  }
+  return {};
+}
 
- private:
-  tensor::Writer& writer_;
-  std::vector<std::byte> buffer_;
-};
+Status write_targets(tensor::Writer& writer, const Dataset& dataset,
+                     std::span<const std::int64_t> samples) {
+  std::vector<std::int64_t> targets;
+  for (const std::int64_t index : samples)
+    targets.push_back(dataset.labels[static_cast<std::size_t>(index)]);
+  return writer.write(std::as_bytes(std::span(targets)));
+}
 
-// Sample by sample, since the whole may be larger than memory.
 Status write(const std::filesystem::path& directory, Split split, const Dataset& dataset,
              std::span<const std::int64_t> samples) {
-  const std::int64_t count =
-      samples.empty() ? dataset.samples() : static_cast<std::int64_t>(samples.size());
-  const auto index = [&](std::int64_t i) {
-    return samples.empty() ? i : samples[static_cast<std::size_t>(i)];
-  };
+  std::vector<std::int64_t> all;
+  if (samples.empty()) {
+    all.resize(static_cast<std::size_t>(dataset.samples()));
+    std::iota(all.begin(), all.end(), std::int64_t{0});
+    samples = all;
+  }
+  const auto count = static_cast<std::int64_t>(samples.size());
   tensor::TensorInfo inputs{"inputs", dataset.dtype, {count}};
   inputs.shape.insert(inputs.shape.end(), dataset.input.sizes.begin(), dataset.input.sizes.end());
   Result<tensor::Manifest> layout =
@@ -140,17 +141,11 @@ Status write(const std::filesystem::path& directory, Split split, const Dataset&
   temporary += ".tmp." + std::to_string(::getpid());
   Result<tensor::Writer> writer = tensor::Writer::create(temporary, std::move(*layout));
   if (!writer) return writer.error();
-  Chunks chunks(*writer);
   for (const tensor::TensorInfo& info : writer->manifest().tensors) {
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t label = dataset.labels[static_cast<std::size_t>(index(i))];
-      const Status status = info.name == "inputs"
-                                ? chunks.add({dataset.sample(index(i)), dataset.sample_bytes()})
-                                : chunks.add(std::as_bytes(std::span(&label, 1)));
-      if (!status) return status;
-    }
+    const Status status = info.name == "inputs" ? write_inputs(*writer, dataset, samples)
+                                                : write_targets(*writer, dataset, samples);
+    if (!status) return status;
   }
-  if (Status status = chunks.flush(); !status) return status;
   const Result<tensor::WrittenFile> written = writer->finish();
   if (!written) return written.error();
   return writer->commit(path);

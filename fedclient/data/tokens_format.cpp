@@ -58,6 +58,7 @@ Result<Dataset> load(const std::filesystem::path& directory, Split split) {
   dataset.classes = description->vocabulary;
   dataset.values = (*file)->bytes();
   dataset.owner = *file;
+  dataset.mapped = true;
   if (dataset.values.size() % tensor::size_of(dataset.dtype) != 0) {
     return data_error(path,
                       "the file is truncated: " + std::to_string(dataset.values.size()) +
