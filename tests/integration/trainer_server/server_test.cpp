@@ -113,6 +113,25 @@ TEST_F(ServerTest, TwoFacilitiesTrainARunToItsEndAndItsLastVersionIsJudged) {
   EXPECT_EQ(run("late", connected("train", "site-b")), 0) << log_;
 }
 
+std::string loss_in(const std::string& text) {
+  const std::size_t at = text.rfind("\"loss\":");
+  return at == std::string::npos ? std::string() : text.substr(at, text.find(',', at) - at);
+}
+
+TEST_F(ServerTest, ARunThatNormalisesIsJudgedNormalised) {
+  ASSERT_NO_FATAL_FAILURE(
+      start_server("--policy fedavg --local_steps 5 --lr_base 0.001 --rounds 2 --quorum 2 "
+                   "--segments_per_job 10 --t_sync_s 60 --training.normalize 0.5/0.25"));
+  const std::string judged = train_and_judge();
+  const std::string offline = kTrainer +
+                              " evaluate --format json --dataset data --model "
+                              "run/server/models/round-0002.safetensors";
+  ASSERT_EQ(run("normalised", offline + " --normalize 0.5/0.25"), 0) << log_;
+  EXPECT_EQ(loss_in(log_), loss_in(judged)) << judged;
+  ASSERT_EQ(run("otherwise", offline), 0) << log_;
+  EXPECT_NE(loss_in(log_), loss_in(judged));
+}
+
 // What is judged is what a user takes away.
 TEST_F(ServerTest, ThePolicysMeanOfVersionsIsJudgedAndExported) {
   ASSERT_NO_FATAL_FAILURE(
@@ -120,10 +139,6 @@ TEST_F(ServerTest, ThePolicysMeanOfVersionsIsJudgedAndExported) {
                    "--segments_per_job 10 --t_sync_s 60 --average_versions 3"));
   const std::string judged = train_and_judge();
   EXPECT_TRUE(std::filesystem::is_empty(directory_ / "work-judge")) << "fetched models stay";
-  const auto loss_in = [](const std::string& text) {
-    const std::size_t at = text.rfind("\"loss\":");
-    return at == std::string::npos ? std::string() : text.substr(at, text.find(',', at) - at);
-  };
   ASSERT_EQ(run("mean", kServer + " export run -o mean.safetensors"), 0) << log_;
   EXPECT_THAT(log_, HasSubstr("mean of versions 1 to 3"));
   ASSERT_EQ(run("newest", kServer + " export run --average 1 -o newest.safetensors"), 0) << log_;
