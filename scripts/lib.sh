@@ -52,7 +52,7 @@ packages_of() { # GROUP...
     case $group in
       # The tests are part of the one build folder, so their library belongs to the build.
       build) echo g++ cmake ninja-build nlohmann-json3-dev libboost-dev \
-        libboost-program-options-dev libssl-dev libxxhash-dev libgtest-dev libgmock-dev ;;
+        libboost-program-options-dev libeigen3-dev libssl-dev libxxhash-dev libgtest-dev libgmock-dev ;;
       server) echo libsqlite3-dev ;;
       client) echo libcurl4-openssl-dev ;;
       # libpmix-dev has the unversioned library that `srun --mpi=pmix` opens.

@@ -138,10 +138,25 @@ std::vector<Entry> make_table() {
         .minimum = 0,
         .maximum = kMany},
        integer(FEDQUEUE_FIELD(learning_rate.warm_up_steps))},
+      {{.name = "lr_warm_up",
+        .built_in = "linear",
+        .help = "How the rate rises: linearly to the full one, or exponentially until the losses "
+                "have passed their minimum.",
+        .choices = {"linear", "auto"}},
+       [](TrainingSettings& s, const std::string& value) {
+         s.learning_rate.auto_warm_up = value == "auto";
+       }},
+      {{.name = "lr_warm_up_test",
+        .built_in = "gaussian_process",
+        .help = "Of lr_warm_up = auto: how the losses are judged.",
+        .choices = {"gaussian_process", "kernel"}},
+       [](TrainingSettings& s, const std::string& value) {
+         s.learning_rate.warm_up_test = *parse_loss_test(value);
+       }},
       {{.name = "lr_warm_up_start",
         .kind = Kind::real,
-        .help = "Share of the rate to begin with; 0.1, or with lr_reference_batch the unscaled "
-                "rate.",
+        .help = "Share of the rate to begin with; 0.1, with lr_reference_batch the unscaled "
+                "rate, with lr_warm_up = auto 1e-5.",
         .minimum = 0,
         .maximum = 1},
        real(FEDQUEUE_FIELD(learning_rate.warm_up_start))},
@@ -166,6 +181,21 @@ std::vector<Entry> make_table() {
         .minimum = 0,
         .maximum = 1},
        real(FEDQUEUE_FIELD(learning_rate.step_factor))},
+      {{.name = "batch_growth",
+        .kind = Kind::integer,
+        .built_in = "1",
+        .help = "Of step: multiply the batch by this instead of lowering the rate (1: never).",
+        .minimum = 1,
+        .maximum = 1e6},
+       integer(FEDQUEUE_FIELD(learning_rate.batch_growth))},
+      {{.name = "batch_size_max",
+        .kind = Kind::integer,
+        .built_in = "0",
+        .help = "Of batch_growth: the largest global batch; then the rate falls after all (0: a "
+                "tenth of the dataset).",
+        .minimum = 0,
+        .maximum = 1e9},
+       integer(FEDQUEUE_FIELD(learning_rate.batch_max))},
       {{.name = "lr_power",
         .kind = Kind::real,
         .built_in = "2",
@@ -303,6 +333,10 @@ Status check_training(const TrainingSettings& settings, int ranks) {
   }
   if (settings.adascale && settings.learning_rate.reference_batch > 0) {
     return contradiction("adascale and lr_reference_batch both scale the learning rate",
+                         "Keep one of them.");
+  }
+  if (settings.adascale && settings.learning_rate.auto_warm_up) {
+    return contradiction("adascale and lr_warm_up = auto both look for the learning rate",
                          "Keep one of them.");
   }
   return check(settings.learning_rate);

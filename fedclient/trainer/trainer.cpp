@@ -73,8 +73,13 @@ struct Trainer::Impl {
   Status share_model();
   Result<BatchTotals> step(double learning_rate, bool wish_to_stop);
   Status look_at_noise();
+  [[nodiscard]] LearningRateSettings rates() const;
   void begin_loading(BatchPosition position);
-  [[nodiscard]] std::int64_t batch() const { return training.global_batch(collective.size()); }
+  // Of the schedule's beginning, and now.
+  [[nodiscard]] std::int64_t first_batch() const {
+    return training.global_batch(collective.size());
+  }
+  [[nodiscard]] std::int64_t batch() const { return first_batch() * growth; }
   Status average_buffers();
   Result<std::vector<std::byte>> state() const;
   void report(const SegmentResult& so_far, double step_seconds, std::int64_t steps_wanted);
@@ -96,6 +101,7 @@ struct Trainer::Impl {
   double learning_rate = 0;                 // of the last step
   std::int64_t steps_in_job = 0;
   LearningRateState schedule;
+  std::int64_t growth = 1;  // of the batch, by the schedule
   NoiseScale noise;
   std::optional<TrainerState> resumed;  // rank 0: not yet shared
   bool usable = true;
@@ -153,7 +159,22 @@ Status Trainer::Impl::share_model() {
   return network->load(base);
 }
 
+// The largest batch that growth leads to: by default a tenth of the dataset, and never more than
+// it.
+LearningRateSettings Trainer::Impl::rates() const {
+  LearningRateSettings settings = training.learning_rate;
+  const std::int64_t samples = dataset.samples();
+  settings.batch_max =
+      std::min(settings.batch_max == 0 ? samples / 10 : settings.batch_max, samples);
+  return settings;
+}
+
 Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) {
+  const LearningRateSettings rate_settings = rates();
+  if (const std::int64_t wanted = batch_multiple(schedule, rate_settings); wanted != growth) {
+    growth = wanted;
+    begin_loading(loader->position());
+  }
   const Result<Batch> shard = loader->next();
   if (!shard) return shard.error();
   if (Status status = network->accumulate(*shard, batch(), wish_to_stop); !status)
@@ -176,10 +197,12 @@ Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) 
     if (Status status = look_at_noise(); !status) return status.error();
   }
   const double gain = training.adascale ? noise.gain(collective.size()) : 1;
-  learning_rate = segment_rate * gain * multiplier(schedule, training.learning_rate);
+  learning_rate = segment_rate * gain * multiplier(schedule, rate_settings);
   const LocalStep local{training.optimizer, learning_rate, training.proximal, correct};
   if (Status status = network->apply(local); !status) return status.error();
-  advance(schedule, gain);
+  advance(schedule, gain * static_cast<double>(growth));
+  observe_loss(schedule, rate_settings, totals->loss_mean,
+               std::max<std::int64_t>(dataset.samples() / batch(), 1), order_seed);
   ++steps_in_job;
   learning_rate_sum += learning_rate;
   return totals;
@@ -258,7 +281,7 @@ Status Trainer::Impl::prepare(const Announcement& order) {
   if (order.resumed != 0) {
     if (Status status = share_resumed(); !status) return status;
   }
-  change_batch(schedule, training.learning_rate, batch());
+  change_batch(schedule, training.learning_rate, first_batch());
   return correct ? share_correction() : Status();
 }
 

@@ -24,6 +24,14 @@ std::string exact(double value) {
   return {text, end.ptr};
 }
 
+// Separated by spaces; what is no number counts as NaN.
+std::vector<double> numbers_in(const std::string& text) {
+  std::vector<double> numbers;
+  for (const std::string& word : split(text, ' '))
+    numbers.push_back(parse_real(word).value_or(std::numeric_limits<double>::quiet_NaN()));
+  return numbers;
+}
+
 void describe(std::vector<tensor::TensorInfo>& infos, const char* prefix,
               const std::vector<ParameterRange>& parameters) {
   for (const ParameterRange& range : parameters) {
@@ -150,6 +158,11 @@ Status write_trainer_state(const std::filesystem::path& path, const TrainerState
       {"fedqueue.epoch", std::to_string(state.position.epoch)},
       {"fedqueue.offset", std::to_string(state.position.offset)},
       {"fedqueue.samples", std::to_string(state.samples)}};
+  if (state.schedule.warm_up != AutoWarmUp()) {
+    std::string& numbers = metadata["fedqueue.auto_warm_up"];
+    for (const double number : to_numbers(state.schedule.warm_up))
+      numbers += (numbers.empty() ? "" : " ") + exact(number);
+  }
   const Result<tensor::Manifest> layout = tensor::lay_out(std::move(infos), std::move(metadata));
   if (!layout) return layout.error();
   std::vector<std::byte> data(layout->data_bytes);
@@ -182,6 +195,12 @@ Result<TrainerState> read_trainer_state(const std::filesystem::path& path,
   fields.integer("fedqueue.batch", state.schedule.batch, 1);
   fields.real("fedqueue.ramp_from", state.schedule.ramp_from);
   fields.integer("fedqueue.ramp_done", state.schedule.ramp_done, 0);
+  if (found.metadata.contains("fedqueue.auto_warm_up")) {
+    const std::optional<AutoWarmUp> warm_up =
+        auto_warm_up_of(numbers_in(fields.text("fedqueue.auto_warm_up")));
+    if (!warm_up) fields.fail("fedqueue.auto_warm_up");
+    state.schedule.warm_up = warm_up.value_or(AutoWarmUp());
+  }
   std::int64_t seed = 0;
   fields.integer("fedqueue.order_seed", seed, std::numeric_limits<std::int64_t>::min());
   state.order_seed = static_cast<std::uint64_t>(seed);

@@ -99,6 +99,52 @@ TEST(LearningRate, StepFallsAtItsSteps) {
   EXPECT_NEAR(schedule_factor(settings, 60, 1), 0.01, 1e-17);
 }
 
+// Smith et al.: the noise, proportional to rate·N/(batch·(1 − m)), falls alike whether the rate is
+// divided by five or the batch multiplied. 0.1, 50,000 samples, batch 128, m 0.9: 390.625, 78.125.
+TEST(LearningRate, TheBatchGrowsWhereTheRateWouldFall) {
+  const auto noise = [](double rate, double batch) { return rate * 50000 / (batch * (1 - 0.9)); };
+  LearningRateSettings falling = decaying(LrSchedule::step, 0);
+  falling.step_every = 50;
+  falling.step_factor = 0.2;
+  LearningRateSettings growing = falling;
+  growing.batch_growth = 5;
+  growing.batch_max = 5000;
+  LearningRateState state;
+  change_batch(state, growing, 128);
+  struct Phase {
+    int steps;
+    std::int64_t multiple;
+    double noise;
+  };
+  // As many samples in each phase, and so ever fewer steps, until the batch has its limit.
+  for (const Phase& phase :
+       {Phase{50, 1, 390.625}, Phase{10, 5, 78.125}, Phase{2, 25, 15.625}, Phase{2, 25, 3.125}}) {
+    for (int step = 0; step < phase.steps; ++step) {
+      const std::int64_t multiple = batch_multiple(state, growing);
+      EXPECT_EQ(multiple, phase.multiple);
+      EXPECT_NEAR(noise(0.1 * multiplier(state, falling), 128), phase.noise, 1e-9);
+      EXPECT_NEAR(noise(0.1 * multiplier(state, growing), static_cast<double>(128 * multiple)),
+                  phase.noise, 1e-9);
+      advance(state, static_cast<double>(multiple));
+    }
+  }
+}
+
+TEST(LearningRate, ABatchThatCannotGrowLetsTheRateFall) {
+  LearningRateSettings settings = decaying(LrSchedule::step, 0);
+  settings.step_every = 10;
+  settings.batch_growth = 10;
+  settings.batch_max = 600;
+  LearningRateState state;
+  change_batch(state, settings, 64);
+  state.steps_done = 10;
+  EXPECT_EQ(batch_multiple(state, settings), 1);
+  EXPECT_DOUBLE_EQ(multiplier(state, settings), 0.1);
+  settings.schedule = LrSchedule::cosine;
+  settings.steps = 100;
+  EXPECT_FALSE(check(settings)) << "growth is for step";
+}
+
 // AdaScale: a step that is worth several moves the schedule on by as many.
 TEST(LearningRate, AStepMayCountAsSeveral) {
   const LearningRateSettings settings = decaying(LrSchedule::cosine, 100);

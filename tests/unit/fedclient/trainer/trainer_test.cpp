@@ -25,6 +25,12 @@ class TrainerTest : public TrainingTest {
     return std::move(*trainer);
   }
 
+  // Of the parameters of a model's file, in its network's order.
+  static std::vector<ParameterRange> ranges_of(const std::filesystem::path& model) {
+    const auto spec = spec_from_metadata(tensor::Reader::open(model)->manifest().metadata);
+    return (*Network::create(*spec, {}))->ranges();
+  }
+
   TrainerOptions options_;
   std::unique_ptr<Collective> collective_ = make_single_collective();
 };
@@ -199,6 +205,69 @@ TEST_F(TrainerTest, AnotherJobGoesOnWhereThisOneWas) {
               floats(directory_ / "whole.safetensors", "fc1.weight"))
         << to_text(kind);
   }
+}
+
+// What the warm-up knows of the losses goes on in another job as in another segment.
+TEST_F(TrainerTest, AWarmUpThatFindsItsEndGoesOnInAnotherJob) {
+  const auto model = make_model();
+  const auto state = directory_ / "state.safetensors";
+  options_.training.learning_rate.auto_warm_up = true;
+  options_.training.learning_rate.warm_up_start = 1e-3;
+  options_.training.learning_rate.warm_up_steps = 300;
+  auto whole = make_trainer();
+  const Result<SegmentResult> ended = whole->run({0, 320, 10, model});
+  ASSERT_TRUE(ended) << ended.error().message;
+  ASSERT_TRUE(whole->write_model(directory_ / "whole.safetensors"));
+  EXPECT_LT(ended->learning_rate, 10) << "this task is lost at a rate of 10";
+  EXPECT_GT(ended->learning_rate, 1e-2);
+
+  auto first = make_trainer();
+  ASSERT_TRUE(first->run({0, 100, 10, model}));
+  ASSERT_TRUE(first->write_model(directory_ / "part.safetensors"));
+  ASSERT_TRUE(first->keep(state));
+  auto second = make_trainer();
+  ASSERT_TRUE(second->load(directory_ / "part.safetensors"));
+  ASSERT_TRUE(second->resume(state));
+  const Result<SegmentResult> later = second->run({0, 220, 10, {}});
+  ASSERT_TRUE(later);
+  ASSERT_TRUE(second->write_model(directory_ / "both.safetensors"));
+  EXPECT_EQ(later->learning_rate, ended->learning_rate);
+  EXPECT_EQ(floats(directory_ / "both.safetensors", "fc1.weight"),
+            floats(directory_ / "whole.safetensors", "fc1.weight"));
+}
+
+// 200 samples, of which the batch may grow to 100: 10 steps of 16, 5 of 32, 3 of 64.
+TEST_F(TrainerTest, TheBatchGrowsWithoutLosingItsPlaceInTheData) {
+  const auto model = make_model();
+  options_.training.learning_rate.schedule = LrSchedule::step;
+  options_.training.learning_rate.step_every = 10;
+  options_.training.learning_rate.batch_growth = 2;
+  options_.training.learning_rate.batch_max = 100;
+  auto whole = make_trainer();
+  const Result<SegmentResult> result = whole->run({0, 18, 0.02, model});
+  ASSERT_TRUE(result) << result.error().message;
+  EXPECT_EQ(result->samples, 10 * 16 + 5 * 32 + 3 * 64);
+  EXPECT_EQ(result->learning_rate, 0.02);
+  ASSERT_TRUE(whole->write_model(directory_ / "whole.safetensors"));
+  ASSERT_TRUE(whole->keep(directory_ / "state.safetensors"));
+  const Result<TrainerState> state = read_trainer_state(
+      directory_ / "state.safetensors", ranges_of(directory_ / "whole.safetensors"));
+  ASSERT_TRUE(state) << state.error().message;
+  EXPECT_EQ(state->position, (BatchPosition{2, 112})) << "512 samples";
+  EXPECT_EQ(state->schedule.batch, 16);
+
+  options_.loader_threads = 0;
+  auto parts = make_trainer();
+  ASSERT_TRUE(parts->run({0, 12, 0.02, model}));
+  ASSERT_TRUE(parts->write_model(directory_ / "part.safetensors"));
+  ASSERT_TRUE(parts->keep(directory_ / "state.safetensors"));
+  auto rest = make_trainer();
+  ASSERT_TRUE(rest->load(directory_ / "part.safetensors"));
+  ASSERT_TRUE(rest->resume(directory_ / "state.safetensors"));
+  ASSERT_TRUE(rest->run({0, 6, 0.02, {}}));
+  ASSERT_TRUE(rest->write_model(directory_ / "both.safetensors"));
+  EXPECT_EQ(floats(directory_ / "both.safetensors", "fc1.weight"),
+            floats(directory_ / "whole.safetensors", "fc1.weight"));
 }
 
 TEST_F(TrainerTest, AnUnusableTrainingStateIsNamedAndChangesNothing) {
