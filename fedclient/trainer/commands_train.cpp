@@ -175,6 +175,57 @@ Result<int> train_local(const Settings& settings) {
   return 0;
 }
 
+nlohmann::ordered_json to_json(const RateSearch& search) {
+  nlohmann::ordered_json report = {{"learning_rate", search.learning_rate},
+                                   {"median_length", search.median_length},
+                                   {"momentum", search.momentum},
+                                   {"gradients", search.gradients},
+                                   {"searches", nlohmann::ordered_json::array()}};
+  for (const RateSearch::Search& one : search.searches) {
+    nlohmann::ordered_json looks = nlohmann::ordered_json::array();
+    for (const LineSearchLook& look : one.found.looks) looks.push_back({look.length, look.slope});
+    report["searches"].push_back({{"slope_at_zero", one.slope_at_zero},
+                                  {"length", one.found.length},
+                                  {"bounded", one.found.bounded},
+                                  {"looks", looks}});
+  }
+  return report;
+}
+
+void print(const RateSearch& search) {
+  for (std::size_t i = 0; i < search.searches.size(); ++i) {
+    const RateSearch::Search& one = search.searches[i];
+    std::cout << "search " << i + 1 << ": slope " << one.slope_at_zero << " at 0";
+    for (const LineSearchLook& look : one.found.looks)
+      std::cout << ", " << look.slope << " at " << look.length;
+    std::cout << (one.found.bounded ? "; ended at the limit " : "; took ") << one.found.length
+              << "\n";
+  }
+  std::cout << "learning rate " << search.learning_rate << ": the median of "
+            << search.searches.size() << " lengths is " << search.median_length;
+  if (search.momentum != 0) std::cout << ", times 1 - " << search.momentum << " for the momentum";
+  std::cout << " (" << search.gradients << " gradients)\n";
+}
+
+Result<int> find_rate(const Settings& settings) {
+  Result<Rank> started = start_rank(settings);
+  if (!started) return started.error();
+  Rank& rank = *started;
+  if (!rank.leads()) return follow(rank);
+  if (Status loaded = rank.trainer->load(settings.path("initial")); !loaded)
+    return leave(rank, loaded.error());
+  const Result<RateSearch> search =
+      rank.trainer->find_rate(settings.integer("searches"), settings.real("start"));
+  if (!search) return leave(rank, search.error());
+  if (settings.text("format") == "json") {
+    std::cout << to_json(*search).dump() << "\n";
+  } else {
+    print(*search);
+  }
+  if (Status released = rank.trainer->finish(); !released) return released.error();
+  return 0;
+}
+
 std::filesystem::path job_directory(const Settings& settings, const Environment& environment,
                                     const AttemptId& attempt) {
   if (const auto handed_over = environment(job_directory_variable);
@@ -312,7 +363,42 @@ std::vector<Command> train_commands() {
                             .in_files = false}}});
   local.reads = true;
   local.run = train_local;
-  return {job, local};
+
+  Command rate;
+  rate.verb = "train find-rate";
+  rate.summary = "Look for a learning rate: where the slope of the loss changes its sign";
+  rate.details =
+      "Gradient-only line searches (GOLS-I) one after the other, each along the optimiser's first "
+      "update and with a new mini-batch for every look. The rate is the median of the lengths, "
+      "times "
+      "1 - momentum. The model is not written. Schedules play no part.";
+  rate.examples = {"fedclient train find-rate --initial initial.safetensors --batch_size 256"};
+  rate.options = all_of({computing_options(),
+                         training_options(),
+                         process_options(),
+                         {{.name = "initial",
+                           .kind = Kind::path,
+                           .built_in = "initial.safetensors",
+                           .help = "Model to start from.",
+                           .value_name = "FILE",
+                           .in_files = false},
+                          {.name = "searches",
+                           .kind = Kind::integer,
+                           .built_in = "50",
+                           .help = "How many, of about three gradients each.",
+                           .minimum = 1,
+                           .maximum = 1e6,
+                           .in_files = false},
+                          {.name = "start",
+                           .kind = Kind::real,
+                           .built_in = "0.1",
+                           .help = "Length to begin the first search with.",
+                           .minimum = 1e-8,
+                           .maximum = 1e7,
+                           .in_files = false}}});
+  rate.reads = true;
+  rate.run = find_rate;
+  return {job, local, rate};
 }
 
 }  // namespace fedqueue

@@ -64,6 +64,7 @@ struct Network::Impl {
   std::map<std::string, torch::Tensor> named;  // parameters and buffers, living in the model
   tensor::Manifest manifest;
   torch::Tensor parameters, gradients, anchor, correction;
+  torch::Tensor line_start, line;
   std::optional<Optimizer> optimizer;
   std::vector<ParameterRange> ranges;
   std::int64_t count = 0;  // parameters; `gradients` has kTail more
@@ -327,6 +328,41 @@ Status Network::apply(const LocalStep& step) {
     impl_->optimizer->step(step.optimizer, step.learning_rate, impl_->parameters.data_ptr<float>(),
                            gradient.data_ptr<float>());
     return {};
+  });
+}
+
+Result<double> Network::begin_line(const LocalStep& step) {
+  const auto copy = [&](const torch::Tensor& values) {
+    return guarded("copy the model", [&]() -> Result<torch::Tensor> { return values.clone(); });
+  };
+  // The optimiser spoils the gradient.
+  const Result<torch::Tensor> gradient = copy(impl_->gradients.narrow(0, 0, impl_->count));
+  Result<torch::Tensor> start = copy(impl_->parameters);
+  if (!gradient) return gradient.error();
+  if (!start) return start.error();
+  if (Status status = apply(step); !status) return status.error();
+  return guarded("begin a line search", [&]() -> Result<double> {
+    const torch::NoGradGuard no_gradient;
+    impl_->line_start = *start;
+    impl_->line = impl_->parameters - *start;
+    return impl_->line.dot(*gradient).item<double>();
+  });
+}
+
+Status Network::move_along(double length) {
+  FEDQUEUE_ASSERT(impl_->line.defined());
+  return guarded("move along a line", [&]() -> Status {
+    const torch::NoGradGuard no_gradient;
+    impl_->parameters.copy_(impl_->line_start).add_(impl_->line, length);
+    return {};
+  });
+}
+
+Result<double> Network::slope() {
+  FEDQUEUE_ASSERT(impl_->line.defined());
+  return guarded("look along a line", [&]() -> Result<double> {
+    const torch::NoGradGuard no_gradient;
+    return impl_->line.dot(impl_->gradients.narrow(0, 0, impl_->count)).item<double>();
   });
 }
 

@@ -120,6 +120,14 @@ class Network {
   Result<GradientSquares> squares();
   Status apply(const LocalStep& step);
 
+  // As apply(), and the way from where the parameters were is the line of what follows. Returns the
+  // slope of the loss along it, where it begins.
+  Result<double> begin_line(const LocalStep& step);
+  // To the beginning of the line and `length` times as far as apply() went.
+  Status move_along(double length);
+  // Along the line, of the gradients at hand (summed, not yet applied).
+  Result<double> slope();
+
   // Loss and hits over these samples, without touching statistics.
   Result<EvaluationTotals> evaluate(const Batch& batch);
 

@@ -71,7 +71,9 @@ struct Trainer::Impl {
   Status all_steps(const Announcement& order, const StopCheck& stop, const SnapshotHook& snapshot,
                    SegmentResult& result, std::vector<double>& step_seconds);
   Status share_model();
+  Result<BatchTotals> gradients(bool wish_to_stop, bool measured);
   Result<BatchTotals> step(double learning_rate, bool wish_to_stop);
+  Result<RateSearch> search(const Announcement& order);
   Status look_at_noise();
   [[nodiscard]] LearningRateSettings rates() const;
   void begin_loading(BatchPosition position);
@@ -169,19 +171,13 @@ LearningRateSettings Trainer::Impl::rates() const {
   return settings;
 }
 
-Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) {
-  const LearningRateSettings rate_settings = rates();
-  if (const std::int64_t wanted = batch_multiple(schedule, rate_settings); wanted != growth) {
-    growth = wanted;
-    begin_loading(loader->position());
-  }
+// Of the next batch, summed over the ranks.
+Result<BatchTotals> Trainer::Impl::gradients(bool wish_to_stop, bool measured) {
   const Result<Batch> shard = loader->next();
   if (!shard) return shard.error();
   if (Status status = network->accumulate(*shard, batch(), wish_to_stop); !status)
     return status.error();
   const std::int64_t own = shard->samples;
-  const bool measured =
-      collective.size() > 1 && (training.adascale || steps_in_job % kStepsBetweenNoise == 0);
   if (measured) {
     if (Status status = network->measure(own, batch(), collective.size()); !status)
       return status.error();
@@ -191,7 +187,18 @@ Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) 
                        ? collective.all_reduce_sum_device(buffer.data, buffer.count, nullptr)
                        : collective.all_reduce_sum(buffer.data, buffer.count);
   if (!reduced) return reduced.error();
-  Result<BatchTotals> totals = network->totals();
+  return network->totals();
+}
+
+Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) {
+  const LearningRateSettings rate_settings = rates();
+  if (const std::int64_t wanted = batch_multiple(schedule, rate_settings); wanted != growth) {
+    growth = wanted;
+    begin_loading(loader->position());
+  }
+  const bool measured =
+      collective.size() > 1 && (training.adascale || steps_in_job % kStepsBetweenNoise == 0);
+  Result<BatchTotals> totals = gradients(wish_to_stop, measured);
   if (!totals) return totals;
   if (measured) {
     if (Status status = look_at_noise(); !status) return status.error();
@@ -376,6 +383,15 @@ Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const St
   return result;
 }
 
+Result<RateSearch> Trainer::Impl::search(const Announcement& order) {
+  if (Status status = prepare(order); !status) return status.error();
+  LocalStep local;
+  local.optimizer = training.optimizer;
+  return search_rate(
+      *network, collective, [this] { return gradients(false, false); }, local, order.searches,
+      order.learning_rate);
+}
+
 Trainer::Trainer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Trainer::~Trainer() = default;
 
@@ -481,6 +497,21 @@ Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& s
   return result;
 }
 
+Result<RateSearch> Trainer::find_rate(std::int64_t searches, double start) {
+  FEDQUEUE_ASSERT(impl_->collective.rank() == 0 && impl_->network && searches > 0 && start > 0);
+  SegmentOrder order;
+  order.learning_rate = start;
+  Announcement announcement = announce(impl_->network->spec(), order, impl_->training);
+  announcement.searches = searches;
+  if (Status status = impl_->collective.broadcast_patiently(&announcement, sizeof announcement, 0);
+      !status) {
+    return status.error();
+  }
+  Result<RateSearch> result = impl_->search(announcement);
+  if (!result && result.error().code != Code::not_finite) impl_->usable = false;
+  return result;
+}
+
 Status Trainer::write_update(const std::filesystem::path& path) {
   Result<std::vector<std::byte>> state = impl_->state();
   if (!state) return state.error();
@@ -522,9 +553,14 @@ Status Trainer::follow() {
     }
     if (announcement.run == 0) return {};
     impl_->adopt(announcement.training);
-    Result<SegmentResult> result = impl_->segment(announcement, {}, {});
+    Status done;
+    if (announcement.searches > 0) {
+      if (Result<RateSearch> result = impl_->search(announcement); !result) done = result.error();
+    } else if (Result<SegmentResult> result = impl_->segment(announcement, {}, {}); !result) {
+      done = result.error();
+    }
     // A loss that is not finite is seen by every rank alike; rank 0 decides what comes next.
-    if (!result && result.error().code != Code::not_finite) return result.error();
+    if (!done && done.error().code != Code::not_finite) return done;
   }
 }
 

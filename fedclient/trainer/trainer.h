@@ -28,6 +28,7 @@
 #include "fedclient/data/dataset.h"
 #include "fedclient/recipe/training_settings.h"
 #include "fedclient/trainer/network.h"
+#include "fedclient/trainer/rate_search.h"
 
 namespace fedqueue {
 
@@ -103,6 +104,10 @@ class Trainer {
   // says so at once. After a failure usable() tells whether another segment can follow.
   Result<SegmentResult> run(const SegmentOrder& order, const StopCheck& stop = {},
                             const SnapshotHook& snapshot = {});
+
+  // Rank 0, after load(): looks for a learning rate, beginning with `start`. The model has moved
+  // then: load() again before run().
+  Result<RateSearch> find_rate(std::int64_t searches, double start);
 
   // False once a step failed on some rank: the ranks no longer agree where they are, and the job
   // must be aborted. A loss that is not finite is no such failure.

@@ -161,6 +161,24 @@ TEST_F(RanksTest, AdaScaleRaisesTheRateByWhatTheRanksDisagreeOn) {
 }
 
 // Every rank follows the same corrected gradient: c is 0.01 for every parameter.
+// Every look is at the same samples, however many ranks share them.
+TEST_F(RanksTest, TheRateThatIsFoundIsThatOfOneRank) {
+  make_model("mlp");
+  const std::string find = kTrainer +
+                           " train find-rate --initial initial.safetensors --dataset data "
+                           "--batch_size 50 --searches 5 --format json";
+  // Up to the slopes, which rounding changes.
+  const auto begin_of_report = [&] {
+    const std::size_t begin = log_.find("{\"learning_rate\":");
+    return begin == std::string::npos ? "" : log_.substr(begin, log_.find("slope", begin) - begin);
+  };
+  ASSERT_EQ(run("one", find), 0) << log_;
+  const std::string one = begin_of_report();
+  EXPECT_THAT(one, HasSubstr("\"gradients\":"));
+  ASSERT_EQ(run("two", std::string(MPIRUN) + " -n 2 " + find), 0) << log_;
+  EXPECT_EQ(begin_of_report(), one);
+}
+
 TEST_F(RanksTest, ControlVariatesReachEveryRank) {
   make_model("mlp");
   const tensor::Reader plain = *tensor::Reader::open(directory_ / "initial.safetensors");

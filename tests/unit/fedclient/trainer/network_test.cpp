@@ -171,6 +171,50 @@ TEST(Network, ALanguageModelLearnsAStream) {
   EXPECT_EQ(totals->correct, 32);
 }
 
+// Along the way of one step of plain SGD at rate 1 the slope begins at −|g|², and a step of length
+// a is one of rate a.
+TEST(Network, LooksAlongTheLineOfAStep) {
+  const auto network = make_network("mlp");
+  const Dataset data = picture_dataset(16);
+  const auto fresh = [&] {
+    std::vector<std::byte> state(network->manifest().data_bytes);
+    EXPECT_TRUE(network->store(state));
+    return state;
+  };
+  const std::vector<std::byte> start = fresh();
+  LocalStep plain;
+  plain.optimizer.momentum = 0;
+  plain.learning_rate = 0.25;
+  ASSERT_TRUE(network->accumulate(gather(data, 0, 16), 16, false));
+  ASSERT_TRUE(network->apply(plain));
+  const std::vector<std::byte> stepped = fresh();
+  ASSERT_TRUE(network->load(start));
+
+  ASSERT_TRUE(network->accumulate(gather(data, 0, 16), 16, false));
+  ASSERT_TRUE(network->measure(16, 16, 1));
+  const Result<GradientSquares> squares = network->squares();
+  ASSERT_TRUE(squares);
+  plain.learning_rate = 1;
+  const Result<double> slope = network->begin_line(plain);
+  ASSERT_TRUE(slope);
+  EXPECT_NEAR(*slope, -squares->global, 1e-4 * squares->global);
+  ASSERT_TRUE(network->move_along(0.25));
+  const std::vector<std::byte> moved = fresh();
+  double apart = 0;
+  for (std::size_t at = 0; at < moved.size(); at += sizeof(float)) {
+    float a = 0;
+    float b = 0;
+    std::memcpy(&a, moved.data() + at, sizeof a);
+    std::memcpy(&b, stepped.data() + at, sizeof b);
+    apart = std::max(apart, std::abs(static_cast<double>(a) - static_cast<double>(b)));
+  }
+  EXPECT_LT(apart, 1e-6);
+  ASSERT_TRUE(network->move_along(0));
+  EXPECT_EQ(fresh(), start);
+  ASSERT_TRUE(network->accumulate(gather(data, 0, 16), 16, false));
+  EXPECT_NEAR(*network->slope(), *slope, 1e-6 * std::abs(*slope));
+}
+
 TEST(Network, EvaluationChangesNothing) {
   const Dataset dataset = picture_dataset(20);
   auto network = make_network("cnn");

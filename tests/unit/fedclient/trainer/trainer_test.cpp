@@ -236,6 +236,33 @@ TEST_F(TrainerTest, AWarmUpThatFindsItsEndGoesOnInAnotherJob) {
             floats(directory_ / "whole.safetensors", "fc1.weight"));
 }
 
+TEST_F(TrainerTest, ARateIsFoundThatTrains) {
+  const auto model = make_model();
+  auto trainer = make_trainer();
+  ASSERT_TRUE(trainer->load(model));
+  const Result<RateSearch> search = trainer->find_rate(20, 1e-3);
+  ASSERT_TRUE(search) << search.error().message;
+  ASSERT_EQ(search->searches.size(), 20u);
+  std::int64_t gradients = 0;
+  for (const RateSearch::Search& one : search->searches) {
+    EXPECT_LT(one.slope_at_zero, 0) << "a fresh optimiser goes downhill";
+    gradients += 1 + static_cast<std::int64_t>(one.found.looks.size());
+    const double last = one.found.looks.back().slope;
+    EXPECT_TRUE(last >= 0 || one.found.looks.size() > 1) << "never left where it falls";
+  }
+  EXPECT_EQ(search->gradients, gradients);
+  EXPECT_EQ(search->momentum, 0.9);
+  EXPECT_DOUBLE_EQ(search->learning_rate, search->median_length * (1 - 0.9));
+
+  const Result<SegmentResult> trained = trainer->run({0, 60, search->learning_rate, model});
+  ASSERT_TRUE(trained) << trained.error().message;
+  ASSERT_TRUE(trainer->write_model(directory_ / "after.safetensors"));
+  const Result<EvaluationResult> after =
+      evaluate(directory_ / "after.safetensors", picture_dataset(100, 4, 77));
+  ASSERT_TRUE(after);
+  EXPECT_GT(after->accuracy, 0.9);
+}
+
 // 200 samples, of which the batch may grow to 100: 10 steps of 16, 5 of 32, 3 of 64.
 TEST_F(TrainerTest, TheBatchGrowsWithoutLosingItsPlaceInTheData) {
   const auto model = make_model();
