@@ -32,10 +32,13 @@ BatchLoader::Ticket BatchLoader::draw() {
   ticket.number = drawn_++;
   // The ranks' parts follow each other in the batch, so a place follows from the batch's own.
   const BatchPosition before = sampler_.position();
-  ticket.indices = sampler_.next(options_.rank, options_.ranks);
+  ticket.samples = sampler_.next(0, 1);
+  const std::int64_t begin = sampler_.batch() * options_.rank / options_.ranks;
+  const std::int64_t end = sampler_.batch() * (options_.rank + 1) / options_.ranks;
+  ticket.indices.assign(ticket.samples.begin() + begin, ticket.samples.begin() + end);
   ticket.after = sampler_.position();
   if (!options_.augmentation.of_images()) return ticket;
-  std::int64_t place = before.offset + sampler_.batch() * options_.rank / options_.ranks;
+  std::int64_t place = before.offset + begin;
   for (std::size_t i = 0; i < ticket.indices.size(); ++i, ++place) {
     ticket.places.push_back(
         {before.epoch + place / sampler_.samples(), place % sampler_.samples()});
@@ -72,6 +75,7 @@ void BatchLoader::work() {
       const std::lock_guard lock(mutex_);
       Slot& slot = slots_[static_cast<std::size_t>(ticket->number) % slots_.size()];
       slot.batch.emplace(std::move(batch));
+      slot.samples = std::move(ticket->samples);
       slot.after = ticket->after;
     }
     ready_.notify_one();
@@ -85,8 +89,9 @@ Result<Batch> BatchLoader::next() {
     wait_seconds_ += std::chrono::duration<double>(Clock::now() - started).count();
   };
   if (workers_.empty()) {
-    const Ticket ticket = draw();
+    Ticket ticket = draw();
     Result<Batch> batch = prepare(ticket);
+    samples_ = std::move(ticket.samples);
     position_ = ticket.after;
     timed();
     return batch;
@@ -96,6 +101,7 @@ Result<Batch> BatchLoader::next() {
   ready_.wait(lock, [&] { return slot.batch.has_value(); });
   Result<Batch> batch = std::move(*slot.batch);
   slot.batch.reset();
+  samples_ = std::move(slot.samples);
   position_ = slot.after;
   ++taken_;
   lock.unlock();

@@ -47,6 +47,8 @@ class BatchLoader {
   // This rank's part of the next global batch. Code::data when a sample cannot be trained on.
   Result<Batch> next();
 
+  // Those of all ranks' parts of the batch that was taken last, in order.
+  [[nodiscard]] const std::vector<std::int64_t>& samples() const { return samples_; }
   [[nodiscard]] BatchPosition position() const { return position_; }
   // Seconds that next() took, all calls together.
   [[nodiscard]] double wait_seconds() const { return wait_seconds_; }
@@ -56,12 +58,14 @@ class BatchLoader {
   // What a worker has to do: the samples of one batch.
   struct Ticket {
     std::int64_t number = 0;
-    std::vector<std::int64_t> indices;
+    std::vector<std::int64_t> samples;  // of all ranks
+    std::vector<std::int64_t> indices;  // this rank's
     std::vector<BatchPosition> places;
     BatchPosition after;
   };
   struct Slot {
     std::optional<Result<Batch>> batch;
+    std::vector<std::int64_t> samples;
     BatchPosition after;
   };
 
@@ -73,6 +77,7 @@ class BatchLoader {
   const Dataset& dataset_;
   const LoaderOptions options_;
   BatchPosition position_;
+  std::vector<std::int64_t> samples_;
   double wait_seconds_ = 0;
 
   std::mutex draw_mutex_;  // one ticket at a time

@@ -34,6 +34,14 @@ BatchSampler BatchSampler::balanced(std::span<const std::int32_t> labels, std::i
   return sampler;
 }
 
+BatchSampler BatchSampler::weighted(std::vector<double> probabilities, std::int64_t batch,
+                                    std::uint64_t seed) {
+  BatchSampler sampler(static_cast<std::int64_t>(probabilities.size()), batch, seed);
+  sampler.probabilities_ = std::move(probabilities);
+  sampler.load_epoch(0);
+  return sampler;
+}
+
 std::vector<std::int64_t> BatchSampler::next(int rank, int ranks) {
   FEDQUEUE_ASSERT(rank >= 0 && rank < ranks);
   const std::int64_t begin = batch_ * rank / ranks;
@@ -62,13 +70,31 @@ void BatchSampler::seek(BatchPosition position) {
 void BatchSampler::load_epoch(std::int64_t epoch) {
   // Mixing by an odd constant keeps (seed 1, epoch 2) apart from (seed 2, epoch 1).
   Prng prng(seed_ ^ (static_cast<std::uint64_t>(epoch + 1) * 0x9e3779b97f4a7c15u));
-  if (classes_.empty()) {
+  if (!probabilities_.empty()) {
+    resample(prng);
+  } else if (classes_.empty()) {
     std::iota(order_.begin(), order_.end(), std::int64_t{0});
     shuffle(order_, prng);
   } else {
     balance(prng);
   }
   position_ = {epoch, 0};
+}
+
+// Places u, u + 1, u + 2 … on a line on which sample i has a stretch of n·p_i.
+void BatchSampler::resample(Prng& prng) {
+  const double start = prng.uniform();
+  double end = 0;
+  order_.clear();
+  const auto place = [&] { return start + static_cast<double>(order_.size()); };
+  for (std::size_t i = 0; i < probabilities_.size(); ++i) {
+    end += probabilities_[i] * static_cast<double>(samples_);
+    while (static_cast<std::int64_t>(order_.size()) < samples_ && place() < end)
+      order_.push_back(static_cast<std::int64_t>(i));
+  }
+  // Rounding may end the line a little early.
+  while (static_cast<std::int64_t>(order_.size()) < samples_) order_.push_back(samples_ - 1);
+  shuffle(order_, prng);
 }
 
 void BatchSampler::balance(Prng& prng) {

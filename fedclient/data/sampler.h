@@ -9,6 +9,9 @@
 // class its own samples, shuffled anew when they are used up. An epoch is as long as the dataset;
 // it holds samples of rare classes several times and not all of frequent ones.
 //
+// Weighted, an epoch has sample i about n·p_i times: the whole part of it for certain and one more
+// with the rest as its probability (systematic resampling), in random order.
+//
 // Every rank advances its own sampler in step; nothing is communicated. Not thread-safe.
 #pragma once
 
@@ -34,6 +37,9 @@ class BatchSampler {
   // REQUIRES: labels, batch > 0.
   static BatchSampler balanced(std::span<const std::int32_t> labels, std::int64_t batch,
                                std::uint64_t seed);
+  // REQUIRES: batch > 0; probabilities that sum to 1.
+  static BatchSampler weighted(std::vector<double> probabilities, std::int64_t batch,
+                               std::uint64_t seed);
 
   // This rank's shard of the next global batch; advances by one step.
   // REQUIRES: 0 <= rank < ranks.
@@ -48,12 +54,14 @@ class BatchSampler {
  private:
   void load_epoch(std::int64_t epoch);
   void balance(Prng& prng);
+  void resample(Prng& prng);
 
   std::int64_t samples_;
   std::int64_t batch_;
   std::uint64_t seed_;
   BatchPosition position_;
   std::vector<std::vector<std::int64_t>> classes_;  // balanced: the samples of each that has any
+  std::vector<double> probabilities_;               // weighted
   std::vector<std::int64_t> order_;
 };
 

@@ -231,11 +231,28 @@ std::vector<Entry> make_table() {
        flag(FEDQUEUE_FIELD(adascale))},
       {{.name = "sampling",
         .built_in = "shuffled",
-        .help = "Every sample once in an epoch, or every class equally often.",
-        .choices = {"shuffled", "balanced"}},
+        .help = "Every sample once in an epoch, every class equally often, or samples that are not "
+                "learnt yet more often.",
+        .choices = {"shuffled", "balanced", "loss_weighted"}},
        [](TrainingSettings& s, const std::string& value) {
-         s.sampling = value == "balanced" ? Sampling::balanced : Sampling::shuffled;
+         s.sampling = value == "balanced"        ? Sampling::balanced
+                      : value == "loss_weighted" ? Sampling::loss_weighted
+                                                 : Sampling::shuffled;
        }},
+      {{.name = "sampling_floor",
+        .kind = Kind::real,
+        .built_in = "0.5",
+        .help = "Of loss_weighted: how often each sample comes in an epoch at least, on average.",
+        .minimum = 0.001,
+        .maximum = 1},
+       real(FEDQUEUE_FIELD(sampling_floor))},
+      {{.name = "sampling_memory",
+        .kind = Kind::real,
+        .built_in = "0.5",
+        .help = "Of loss_weighted: share of a sample's earlier losses in their running mean.",
+        .minimum = 0,
+        .maximum = 0.999},
+       real(FEDQUEUE_FIELD(sampling_memory))},
       {{.name = "augment_flip",
         .kind = Kind::flag,
         .built_in = "false",

@@ -20,8 +20,9 @@
 
 namespace fedqueue {
 
-// Every sample once in an epoch, or every class equally often (data/sampler.h).
-enum class Sampling : std::int32_t { shuffled, balanced };
+// Every sample once in an epoch, every class equally often (data/sampler.h), or by the samples'
+// losses (data/loss_memory.h).
+enum class Sampling : std::int32_t { shuffled, balanced, loss_weighted };
 
 // Plain bytes, since rank 0 sends it to the other ranks.
 struct TrainingSettings {
@@ -32,6 +33,8 @@ struct TrainingSettings {
   LearningRateSettings learning_rate;
   bool adascale = false;
   Sampling sampling = Sampling::shuffled;
+  double sampling_floor = 0.5;   // loss_weighted
+  double sampling_memory = 0.5;  // loss_weighted
   Augmentation augmentation;
   double proximal = 0;     // FedProx: pull towards the segment's base
   std::uint64_t seed = 1;  // of the order of the samples

@@ -65,6 +65,7 @@ struct Network::Impl {
   tensor::Manifest manifest;
   torch::Tensor parameters, gradients, anchor, correction;
   torch::Tensor line_start, line;
+  torch::Tensor sample_losses;  // one for each of the last batch
   std::optional<Optimizer> optimizer;
   std::vector<ParameterRange> ranges;
   std::int64_t count = 0;  // parameters; `gradients` has kTail more
@@ -74,6 +75,7 @@ struct Network::Impl {
   [[nodiscard]] torch::Tensor inputs(const Batch& batch) const;
   [[nodiscard]] torch::Tensor targets(const Batch& batch) const;
   [[nodiscard]] torch::Tensor loss_sum(const torch::Tensor& scores, const Batch& batch) const;
+  [[nodiscard]] torch::Tensor losses_of(const torch::Tensor& scores, const Batch& batch) const;
   [[nodiscard]] bool takes(const Batch& batch) const {
     return batch.input == spec.input && batch.samples >= 0;
   }
@@ -155,6 +157,14 @@ torch::Tensor Network::Impl::loss_sum(const torch::Tensor& scores, const Batch& 
   return torch::nn::functional::cross_entropy(
       scores.reshape({-1, scores.size(-1)}), targets(batch),
       torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum));
+}
+
+torch::Tensor Network::Impl::losses_of(const torch::Tensor& scores, const Batch& batch) const {
+  return torch::nn::functional::cross_entropy(
+             scores.reshape({-1, scores.size(-1)}), targets(batch),
+             torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone))
+      .reshape({batch.samples, -1})
+      .mean(1);
 }
 
 Network::Network(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -257,12 +267,14 @@ Status Network::set_correction(const tensor::Manifest& layout, std::span<const f
   });
 }
 
-Status Network::accumulate(const Batch& batch, std::int64_t global_batch, bool wish_to_stop) {
+Status Network::accumulate(const Batch& batch, std::int64_t global_batch, bool wish_to_stop,
+                           bool keep_losses) {
   FEDQUEUE_ASSERT(impl_->takes(batch) && global_batch > 0);
   return guarded("compute gradients", [&]() -> Status {
     impl_->model->train(true);
     impl_->gradients.zero_();
     torch::Tensor loss = torch::zeros({}, impl_->gradients.options());
+    impl_->sample_losses = torch::empty({0}, impl_->gradients.options());
     if (batch.samples > 0) {
       const torch::Tensor scores = impl_->model->forward(impl_->inputs(batch));
       const std::int64_t targets_each =
@@ -270,12 +282,21 @@ Status Network::accumulate(const Batch& batch, std::int64_t global_batch, bool w
       loss = impl_->loss_sum(scores, batch)
                  .div(static_cast<double>(global_batch) * static_cast<double>(targets_each));
       loss.backward();
+      if (keep_losses) impl_->sample_losses = impl_->losses_of(scores.detach(), batch);
     }
     const torch::NoGradGuard no_gradient;
     impl_->gradients[impl_->count].copy_(loss.detach());
     impl_->gradients[impl_->count + 1].fill_(static_cast<double>(batch.samples));
     if (wish_to_stop) impl_->gradients[impl_->count + 2].fill_(1);
     return {};
+  });
+}
+
+Result<std::vector<float>> Network::sample_losses() {
+  return guarded("read the losses of samples", [&]() -> Result<std::vector<float>> {
+    const torch::Tensor host = impl_->sample_losses.cpu().contiguous();
+    const auto* begin = host.data_ptr<float>();
+    return std::vector<float>(begin, begin + host.numel());
   });
 }
 

@@ -110,7 +110,11 @@ class Network {
 
   // Forward and backward over these samples, which may be none. The loss of a sample of tokens is
   // the mean over its tokens.
-  Status accumulate(const Batch& batch, std::int64_t global_batch, bool wish_to_stop);
+  // With `keep_losses` sample_losses() knows those of the samples one by one.
+  Status accumulate(const Batch& batch, std::int64_t global_batch, bool wish_to_stop,
+                    bool keep_losses = false);
+  // REQUIRES: accumulate() with keep_losses.
+  Result<std::vector<float>> sample_losses();
   // After accumulate() of `samples` of the batch, before the reduction: for squares().
   Status measure(std::int64_t samples, std::int64_t global_batch, int ranks);
   [[nodiscard]] ReductionBuffer reduction();

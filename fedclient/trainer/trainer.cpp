@@ -11,6 +11,7 @@
 #include "fedclient/collective/watchdog.h"
 #include "fedclient/data/augment.h"
 #include "fedclient/data/loader.h"
+#include "fedclient/data/loss_memory.h"
 #include "fedclient/data/sampler.h"
 #include "fedclient/recipe/noise_scale.h"
 #include "fedclient/trainer/announcement.h"
@@ -33,9 +34,9 @@ double seconds_since(Clock::time_point start) {
 
 Status check_data(const TrainingSettings& training, const Dataset& dataset) {
   if (Status status = check_augmentation(training.augmentation, dataset); !status) return status;
-  if (training.sampling == Sampling::shuffled || !dataset.input.tokens) return {};
+  if (training.sampling != Sampling::balanced || !dataset.input.tokens) return {};
   return Error{Code::usage, "start training: tokens have no labels to sample by",
-               "Set sampling = shuffled."};
+               "Set sampling = shuffled or loss_weighted."};
 }
 
 double median_after_warm_up(std::vector<double> seconds) {
@@ -77,6 +78,9 @@ struct Trainer::Impl {
   Status look_at_noise();
   [[nodiscard]] LearningRateSettings rates() const;
   void begin_loading(BatchPosition position);
+  [[nodiscard]] BatchSampler sampler() const;
+  void begin_weighted_epoch();
+  Status remember_losses();
   // Of the schedule's beginning, and now.
   [[nodiscard]] std::int64_t first_batch() const {
     return training.global_batch(collective.size());
@@ -105,6 +109,8 @@ struct Trainer::Impl {
   LearningRateState schedule;
   std::int64_t growth = 1;  // of the batch, by the schedule
   NoiseScale noise;
+  LossMemory losses;                    // with sampling by losses
+  std::vector<float> drawn_by;          // what they were when this epoch began
   std::optional<TrainerState> resumed;  // rank 0: not yet shared
   bool usable = true;
   Clock::time_point reported_at{};
@@ -136,13 +142,43 @@ Status Trainer::Impl::build(const NetworkSpec& spec) {
 // What an earlier loader had prepared is dropped.
 void Trainer::Impl::begin_loading(BatchPosition position) {
   loader.reset();
-  BatchSampler sampler = training.sampling == Sampling::balanced
-                             ? BatchSampler::balanced(dataset.labels, batch(), order_seed)
-                             : BatchSampler(dataset.samples(), batch(), order_seed);
-  sampler.seek(position);
+  BatchSampler order = sampler();
+  order.seek(position);
   const LoaderOptions loading{collective.rank(), collective.size(), options.loader_threads,
                               order_seed, training.augmentation};
-  loader = std::make_unique<BatchLoader>(dataset, std::move(sampler), loading);
+  loader = std::make_unique<BatchLoader>(dataset, std::move(order), loading);
+}
+
+BatchSampler Trainer::Impl::sampler() const {
+  if (training.sampling == Sampling::balanced)
+    return BatchSampler::balanced(dataset.labels, batch(), order_seed);
+  if (training.sampling == Sampling::loss_weighted && !drawn_by.empty()) {
+    return BatchSampler::weighted(LossMemory(drawn_by).probabilities(training.sampling_floor),
+                                  batch(), order_seed);
+  }
+  return {dataset.samples(), batch(), order_seed};
+}
+
+// Whole batches alone: what is left of the epoch before is not drawn, nor what the loader prepared
+// beyond it.
+void Trainer::Impl::begin_weighted_epoch() {
+  if (losses.samples() != dataset.samples()) losses = LossMemory(dataset.samples());
+  const BatchPosition at = loader->position();
+  if (at.offset + batch() <= dataset.samples()) return;
+  drawn_by = losses.means();
+  begin_loading({at.epoch + 1, 0});
+}
+
+// Every rank learns those of all samples of the batch.
+Status Trainer::Impl::remember_losses() {
+  const Result<std::vector<float>> own = network->sample_losses();
+  if (!own) return own.error();
+  std::vector<float> all(static_cast<std::size_t>(batch()));
+  const std::int64_t begin = batch() * collective.rank() / collective.size();
+  std::copy(own->begin(), own->end(), all.begin() + begin);
+  if (Status status = collective.all_reduce_sum(all.data(), all.size()); !status) return status;
+  losses.add(loader->samples(), all, training.sampling_memory);
+  return {};
 }
 
 // The position in the data is kept unless the order of the samples itself changes.
@@ -173,10 +209,15 @@ LearningRateSettings Trainer::Impl::rates() const {
 
 // Of the next batch, summed over the ranks.
 Result<BatchTotals> Trainer::Impl::gradients(bool wish_to_stop, bool measured) {
+  const bool by_losses = training.sampling == Sampling::loss_weighted;
+  if (by_losses) begin_weighted_epoch();
   const Result<Batch> shard = loader->next();
   if (!shard) return shard.error();
-  if (Status status = network->accumulate(*shard, batch(), wish_to_stop); !status)
+  if (Status status = network->accumulate(*shard, batch(), wish_to_stop, by_losses); !status)
     return status.error();
+  if (by_losses) {
+    if (Status status = remember_losses(); !status) return status.error();
+  }
   const std::int64_t own = shard->samples;
   if (measured) {
     if (Status status = network->measure(own, batch(), collective.size()); !status)
@@ -305,6 +346,10 @@ Status Trainer::Impl::share_resumed() {
   TrainerState state = std::exchange(resumed, std::nullopt).value_or(TrainerState());
   if (Status status = share(state, collective); !status) return status;
   schedule = state.schedule;
+  if (state.samples == dataset.samples()) {
+    losses = LossMemory(std::move(state.losses));
+    drawn_by = std::move(state.drawn_by);
+  }
   place_in_data(state.order_seed, state.samples, state.position);
   return network->set_optimizer_state(state.optimizer);
 }
@@ -455,6 +500,8 @@ Status Trainer::keep(const std::filesystem::path& path) const {
   state.order_seed = impl_->order_seed;
   state.position = impl_->loader->position();
   state.samples = impl_->dataset.samples();
+  state.losses = impl_->losses.means();
+  state.drawn_by = impl_->drawn_by;
   return write_trainer_state(path, state, impl_->network->ranges());
 }
 

@@ -16,6 +16,8 @@ namespace {
 
 constexpr const char* kFirst = "first.";
 constexpr const char* kSecond = "second.";
+constexpr const char* kLosses = "sampling.losses";
+constexpr const char* kDrawnBy = "sampling.drawn_by";
 
 // Shortest text that reads back as the same value.
 std::string exact(double value) {
@@ -52,12 +54,11 @@ void each_range(const tensor::Manifest& layout, const char* prefix,
     copy(layout.tensors[index.at(prefix + range.name)], range);
 }
 
-bool finite(const OptimizerState& state) {
-  const auto all = [](const std::vector<float>& values) {
-    return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
-  };
-  return all(state.first) && all(state.second);
+bool finite(const std::vector<float>& values) {
+  return std::all_of(values.begin(), values.end(), [](float x) { return std::isfinite(x); });
 }
+
+bool finite(const OptimizerState& state) { return finite(state.first) && finite(state.second); }
 
 Error damaged(const std::filesystem::path& path, const std::string& what) {
   return {Code::model_format, "read the training state '" + path.string() + "': " + what,
@@ -107,6 +108,8 @@ Status share(TrainerState& state, Collective& collective) {
     std::uint64_t order_seed = 0;
     BatchPosition position;
     std::int64_t samples = 0;
+    std::int64_t losses = 0;
+    std::int64_t drawn_by = 0;
   };
   OptimizerState& optimizer = state.optimizer;
   Plain plain{optimizer.kind,
@@ -116,7 +119,9 @@ Status share(TrainerState& state, Collective& collective) {
               state.schedule,
               state.order_seed,
               state.position,
-              state.samples};
+              state.samples,
+              static_cast<std::int64_t>(state.losses.size()),
+              static_cast<std::int64_t>(state.drawn_by.size())};
   if (Status status = collective.broadcast(&plain, sizeof plain, 0); !status) return status;
   optimizer.kind = plain.kind;
   optimizer.steps = plain.steps;
@@ -126,7 +131,10 @@ Status share(TrainerState& state, Collective& collective) {
   state.order_seed = plain.order_seed;
   state.position = plain.position;
   state.samples = plain.samples;
-  for (std::vector<float>* values : {&optimizer.first, &optimizer.second}) {
+  state.losses.resize(static_cast<std::size_t>(plain.losses));
+  state.drawn_by.resize(static_cast<std::size_t>(plain.drawn_by));
+  for (std::vector<float>* values :
+       {&optimizer.first, &optimizer.second, &state.losses, &state.drawn_by}) {
     if (values->empty()) continue;
     if (Status status = collective.broadcast(values->data(), values->size() * sizeof(float), 0);
         !status) {
@@ -147,6 +155,14 @@ Status write_trainer_state(const std::filesystem::path& path, const TrainerState
   std::vector<tensor::TensorInfo> infos;
   if (!state.optimizer.first.empty()) describe(infos, kFirst, parameters);
   if (!state.optimizer.second.empty()) describe(infos, kSecond, parameters);
+  const std::pair<const char*, const std::vector<float>&> of_samples[] = {
+      {kLosses, state.losses}, {kDrawnBy, state.drawn_by}};
+  for (const auto& [name, values] : of_samples) {
+    if (values.empty()) continue;
+    infos.push_back({.name = name,
+                     .dtype = tensor::DType::f32,
+                     .shape = {static_cast<std::int64_t>(values.size())}});
+  }
   std::map<std::string, std::string> metadata = {
       {"fedqueue.optimizer", to_text(state.optimizer.kind)},
       {"fedqueue.optimizer_steps", std::to_string(state.optimizer.steps)},
@@ -175,6 +191,10 @@ Status write_trainer_state(const std::filesystem::path& path, const TrainerState
   };
   pack(kFirst, state.optimizer.first);
   pack(kSecond, state.optimizer.second);
+  for (const auto& [name, values] : of_samples) {
+    if (const tensor::TensorInfo* info = layout->find(name); info != nullptr)
+      std::memcpy(data.data() + info->begin, values.data(), info->bytes());
+  }
   if (Status written = write_state(path, *layout, data); !written)
     return within("keep the training state", written.error());
   return {};
@@ -233,14 +253,27 @@ Result<TrainerState> read_trainer_state(const std::filesystem::path& path,
   };
   if (Status status = unpack(kFirst, state.optimizer.first); !status) return status.error();
   if (Status status = unpack(kSecond, state.optimizer.second); !status) return status.error();
+  std::size_t of_samples = 0;
+  const auto unpack_samples = [&](const char* name, std::vector<float>& out) -> Status {
+    const tensor::TensorInfo* info = found.find(name);
+    if (info == nullptr) return {};
+    ++of_samples;
+    out.resize(static_cast<std::size_t>(state.samples));
+    if (info->dtype != tensor::DType::f32 || info->bytes() != out.size() * sizeof(float))
+      return damaged(path, std::string("its ") + name + " are not as many as its samples");
+    return reader->read_tensor(*info, std::as_writable_bytes(std::span(out)));
+  };
+  if (Status status = unpack_samples(kLosses, state.losses); !status) return status.error();
+  if (Status status = unpack_samples(kDrawnBy, state.drawn_by); !status) return status.error();
   const std::size_t known =
       (state.optimizer.first.empty() ? 0u : 1u) + (state.optimizer.second.empty() ? 0u : 1u);
-  if (found.tensors.size() != known * parameters.size()) {
+  if (found.tensors.size() != known * parameters.size() + of_samples) {
     return Error{Code::model_mismatch,
                  "read the training state '" + path.string() + "': it is of another model",
                  "Move it away."};
   }
-  if (!finite(state.optimizer)) return damaged(path, "it holds a value that is not finite");
+  if (!finite(state.optimizer) || !finite(state.losses) || !finite(state.drawn_by))
+    return damaged(path, "it holds a value that is not finite");
   return state;
 }
 

@@ -2,7 +2,8 @@
 // the optimiser's state, the place in the learning-rate schedule and the place in the data.
 //
 // On disk a safetensors file with `first.NAME` and `second.NAME` for each parameter NAME (as far as
-// the optimiser has them) and the rest as metadata (docs/training.md).
+// the optimiser has them), the samples' losses if there are any, and the rest as metadata
+// (docs/training.md).
 //
 // Thread safety: plain values and functions on distinct paths.
 #pragma once
@@ -26,6 +27,10 @@ struct TrainerState {
   std::uint64_t order_seed = 0;  // of the samples' order
   BatchPosition position;
   std::int64_t samples = 0;  // of the dataset that the position is in
+  // With sampling by losses, one for each sample (data/loss_memory.h): now, and when the epoch
+  // began.
+  std::vector<float> losses;
+  std::vector<float> drawn_by;
 };
 
 // Every rank ends with rank 0's.

@@ -161,6 +161,34 @@ TEST_F(RanksTest, AdaScaleRaisesTheRateByWhatTheRanksDisagreeOn) {
 }
 
 // Every rank follows the same corrected gradient: c is 0.01 for every parameter.
+// Three epochs of 300 samples, the later ones drawn by the losses of those before.
+TEST_F(RanksTest, EveryRankKnowsTheLossesOfAllSamples) {
+  make_model("mlp");
+  const std::string options =
+      "--sampling loss_weighted --steps 18 --batch_size 50 --learning_rate 0.02 ";
+  ASSERT_EQ(run("one", local(options + "--state one -o one.safetensors")), 0) << log_;
+  ASSERT_EQ(run("three", std::string(MPIRUN) + " -n 3 " +
+                             local(options + "--state three -o three.safetensors")),
+            0)
+      << log_;
+  const std::vector<float> one = floats("one.safetensors");
+  const std::vector<float> three = floats("three.safetensors");
+  ASSERT_EQ(three.size(), one.size());
+  float apart = 0;
+  for (std::size_t i = 0; i < one.size(); ++i) apart = std::max(apart, std::abs(three[i] - one[i]));
+  EXPECT_LT(apart, 1e-5f);
+  const auto losses_in = [&](const std::string& file) {
+    Result<tensor::Reader> reader = tensor::Reader::open(directory_ / file);
+    EXPECT_TRUE(reader);
+    std::vector<float> values(300);
+    EXPECT_TRUE(reader->read_tensor(*reader->manifest().find("sampling.losses"),
+                                    std::as_writable_bytes(std::span(values))));
+    return values;
+  };
+  EXPECT_THAT(losses_in("three"),
+              ::testing::Pointwise(::testing::FloatNear(1e-4f), losses_in("one")));
+}
+
 // Every look is at the same samples, however many ranks share them.
 TEST_F(RanksTest, TheRateThatIsFoundIsThatOfOneRank) {
   make_model("mlp");

@@ -87,5 +87,49 @@ TEST(Sampler, ABatchMayExceedTheDataset) {
   EXPECT_EQ(sampler.position(), (BatchPosition{2, 2}));
 }
 
+// Sample i about n·p_i times: the whole part for certain.
+TEST(Sampler, WeightedDrawsEachSampleAsOftenAsItsWeightSays) {
+  std::vector<double> probabilities(100, 0.005);
+  for (std::size_t i = 90; i < 100; ++i) probabilities[i] = 0.055;  // 5.5 times in an epoch
+  std::vector<std::int64_t> sums(100);
+  constexpr int kEpochs = 200;
+  BatchSampler sampler = BatchSampler::weighted(probabilities, 100, 7);
+  for (int epoch = 0; epoch < kEpochs; ++epoch) {
+    std::vector<std::int64_t> times(100);
+    for (const std::int64_t sample : sampler.next(0, 1)) ++times[static_cast<std::size_t>(sample)];
+    for (std::size_t i = 0; i < 100; ++i) {
+      EXPECT_GE(times[i], i < 90 ? 0 : 5);
+      EXPECT_LE(times[i], i < 90 ? 1 : 6);
+      sums[i] += times[i];
+    }
+  }
+  for (std::size_t i = 0; i < 100; ++i)
+    EXPECT_NEAR(static_cast<double>(sums[i]) / kEpochs, 100 * probabilities[i], 0.15) << i;
+}
+
+TEST(Sampler, WeightedEquallyIsEverySampleOnce) {
+  BatchSampler sampler = BatchSampler::weighted(std::vector<double>(64, 1.0 / 64), 64, 3);
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    std::vector<std::int64_t> order = sampler.next(0, 1);
+    EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
+    std::sort(order.begin(), order.end());
+    for (std::int64_t i = 0; i < 64; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  }
+}
+
+TEST(Sampler, WeightedShardsMakeTheSameBatch) {
+  std::vector<double> probabilities(10, 0.05);
+  probabilities[4] = 0.55;
+  BatchSampler whole = BatchSampler::weighted(probabilities, 7, 5);
+  BatchSampler first = BatchSampler::weighted(probabilities, 7, 5);
+  BatchSampler second = BatchSampler::weighted(probabilities, 7, 5);
+  for (int step = 0; step < 6; ++step) {
+    std::vector<std::int64_t> parts = first.next(0, 2);
+    const std::vector<std::int64_t> rest = second.next(1, 2);
+    parts.insert(parts.end(), rest.begin(), rest.end());
+    EXPECT_EQ(parts, whole.next(0, 1));
+  }
+}
+
 }  // namespace
 }  // namespace fedqueue

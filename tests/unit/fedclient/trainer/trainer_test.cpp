@@ -236,6 +236,58 @@ TEST_F(TrainerTest, AWarmUpThatFindsItsEndGoesOnInAnotherJob) {
             floats(directory_ / "whole.safetensors", "fc1.weight"));
 }
 
+// 200 samples in batches of 16: the losses of the first epoch draw the second, across jobs too.
+TEST_F(TrainerTest, SamplesThatCostMoreComeMoreOften) {
+  const auto model = make_model();
+  const auto state = directory_ / "state.safetensors";
+  auto shuffled = make_trainer();
+  ASSERT_TRUE(shuffled->run({0, 12, 0.02, model}));
+  ASSERT_TRUE(shuffled->write_model(directory_ / "shuffled.safetensors"));
+  options_.training.sampling = Sampling::loss_weighted;
+  auto whole = make_trainer();
+  ASSERT_TRUE(whole->run({0, 12, 0.02, model}));
+  ASSERT_TRUE(whole->write_model(directory_ / "first.safetensors"));
+  EXPECT_EQ(floats(directory_ / "first.safetensors", "fc1.weight"),
+            floats(directory_ / "shuffled.safetensors", "fc1.weight"))
+      << "nothing is known in the first epoch";
+  ASSERT_TRUE(whole->keep(state));
+  ASSERT_TRUE(whole->run({1, 20, 0.02, directory_ / "first.safetensors"}));
+  ASSERT_TRUE(whole->write_model(directory_ / "whole.safetensors"));
+
+  const auto ranges = ranges_of(directory_ / "whole.safetensors");
+  const Result<TrainerState> first = read_trainer_state(state, ranges);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_EQ(first->position, (BatchPosition{0, 192}));
+  EXPECT_TRUE(first->drawn_by.empty());
+  EXPECT_EQ(std::count_if(first->losses.begin(), first->losses.end(),
+                          [](float loss) { return loss < 0; }),
+            8)
+      << "not seen";
+
+  for (const int threads : {0, 2}) {
+    options_.loader_threads = threads;
+    auto next = make_trainer();
+    ASSERT_TRUE(next->load(directory_ / "first.safetensors"));
+    ASSERT_TRUE(next->resume(state));
+    ASSERT_TRUE(next->run({1, 5, 0.02, {}}));
+    ASSERT_TRUE(next->write_model(directory_ / "middle.safetensors"));
+    ASSERT_TRUE(next->keep(directory_ / "middle-state.safetensors"));
+    auto last = make_trainer();
+    ASSERT_TRUE(last->load(directory_ / "middle.safetensors"));
+    ASSERT_TRUE(last->resume(directory_ / "middle-state.safetensors"));
+    ASSERT_TRUE(last->run({2, 15, 0.02, {}}));
+    ASSERT_TRUE(last->write_model(directory_ / "both.safetensors"));
+    EXPECT_EQ(floats(directory_ / "both.safetensors", "fc1.weight"),
+              floats(directory_ / "whole.safetensors", "fc1.weight"))
+        << threads << " threads";
+  }
+  const Result<TrainerState> middle =
+      read_trainer_state(directory_ / "middle-state.safetensors", ranges);
+  ASSERT_TRUE(middle);
+  EXPECT_EQ(middle->position, (BatchPosition{1, 80})) << "what was left of the epoch is not drawn";
+  EXPECT_EQ(middle->drawn_by, first->losses);
+}
+
 TEST_F(TrainerTest, ARateIsFoundThatTrains) {
   const auto model = make_model();
   auto trainer = make_trainer();
