@@ -10,14 +10,12 @@
 
 #include "fedclient/collective/watchdog.h"
 #include "fedclient/data/augment.h"
-#include "fedclient/data/loader.h"
-#include "fedclient/data/loss_memory.h"
-#include "fedclient/data/sampler.h"
 #include "fedclient/recipe/noise_scale.h"
 #include "fedclient/trainer/announcement.h"
 #include "fedclient/trainer/control_variates.h"
 #include "fedclient/trainer/model_file.h"
 #include "fedclient/trainer/network.h"
+#include "fedclient/trainer/sample_stream.h"
 #include "fedclient/trainer/trainer_state.h"
 
 namespace fedqueue {
@@ -58,7 +56,7 @@ struct Trainer::Impl {
         dataset(std::move(dataset_)),
         log(std::move(log_)),
         training(options.training),
-        order_seed(training.seed),
+        stream(dataset, collective, options.loader_threads),
         watchdog(collective, options.watchdog_s) {}
 
   Status build(const NetworkSpec& spec);
@@ -67,7 +65,6 @@ struct Trainer::Impl {
                                 const SnapshotHook& snapshot);
   Status prepare(const Announcement& order);
   Status share_resumed();
-  void place_in_data(std::uint64_t seed, std::int64_t samples, BatchPosition position);
   Status share_correction();
   Status all_steps(const Announcement& order, const StopCheck& stop, const SnapshotHook& snapshot,
                    SegmentResult& result, std::vector<double>& step_seconds);
@@ -77,10 +74,6 @@ struct Trainer::Impl {
   Result<RateSearch> search(const Announcement& order);
   Status look_at_noise();
   [[nodiscard]] LearningRateSettings rates() const;
-  void begin_loading(BatchPosition position);
-  [[nodiscard]] BatchSampler sampler() const;
-  void begin_weighted_epoch();
-  Status remember_losses();
   // Of the schedule's beginning, and now.
   [[nodiscard]] std::int64_t first_batch() const {
     return training.global_batch(collective.size());
@@ -95,8 +88,7 @@ struct Trainer::Impl {
   Dataset dataset;
   Log log;
   TrainingSettings training;
-  std::uint64_t order_seed;
-  std::unique_ptr<BatchLoader> loader;  // with the network: a model decides how tokens are cut
+  SampleStream stream;  // begins with the network: a model decides how tokens are cut
   Watchdog watchdog;
   std::unique_ptr<Network> network;
   std::map<std::string, std::string> metadata;  // of the base
@@ -109,8 +101,6 @@ struct Trainer::Impl {
   LearningRateState schedule;
   std::int64_t growth = 1;  // of the batch, by the schedule
   NoiseScale noise;
-  LossMemory losses;                    // with sampling by losses
-  std::vector<float> drawn_by;          // what they were when this epoch began
   std::optional<TrainerState> resumed;  // rank 0: not yet shared
   bool usable = true;
   Clock::time_point reported_at{};
@@ -135,59 +125,15 @@ Status Trainer::Impl::build(const NetworkSpec& spec) {
   Result<std::unique_ptr<Network>> built = Network::create(spec, network_options);
   if (!built) return built.error();
   network = std::move(*built);
-  begin_loading({});
-  return {};
-}
-
-// What an earlier loader had prepared is dropped.
-void Trainer::Impl::begin_loading(BatchPosition position) {
-  loader.reset();
-  BatchSampler order = sampler();
-  order.seek(position);
-  const LoaderOptions loading{collective.rank(), collective.size(), options.loader_threads,
-                              order_seed, training.augmentation};
-  loader = std::make_unique<BatchLoader>(dataset, std::move(order), loading);
-}
-
-BatchSampler Trainer::Impl::sampler() const {
-  if (training.sampling == Sampling::balanced)
-    return BatchSampler::balanced(dataset.labels, batch(), order_seed);
-  if (training.sampling == Sampling::loss_weighted && !drawn_by.empty()) {
-    return BatchSampler::weighted(LossMemory(drawn_by).probabilities(training.sampling_floor),
-                                  batch(), order_seed);
-  }
-  return {dataset.samples(), batch(), order_seed};
-}
-
-// Whole batches alone: what is left of the epoch before is not drawn, nor what the loader prepared
-// beyond it.
-void Trainer::Impl::begin_weighted_epoch() {
-  if (losses.samples() != dataset.samples()) losses = LossMemory(dataset.samples());
-  const BatchPosition at = loader->position();
-  if (at.offset + batch() <= dataset.samples()) return;
-  drawn_by = losses.means();
-  begin_loading({at.epoch + 1, 0});
-}
-
-// Every rank learns those of all samples of the batch.
-Status Trainer::Impl::remember_losses() {
-  const Result<std::vector<float>> own = network->sample_losses();
-  if (!own) return own.error();
-  std::vector<float> all(static_cast<std::size_t>(batch()));
-  const std::int64_t begin = batch() * collective.rank() / collective.size();
-  std::copy(own->begin(), own->end(), all.begin() + begin);
-  if (Status status = collective.all_reduce_sum(all.data(), all.size()); !status) return status;
-  losses.add(loader->samples(), all, training.sampling_memory);
+  stream.use(training, batch());
   return {};
 }
 
 // The position in the data is kept unless the order of the samples itself changes.
 void Trainer::Impl::adopt(const TrainingSettings& settings) {
   if (settings == training) return;
-  const bool same_order = settings.seed == training.seed;
   training = settings;
-  if (!same_order) order_seed = training.seed;
-  if (loader) begin_loading(same_order ? loader->position() : BatchPosition());
+  if (network) stream.use(training, batch());
 }
 
 // Every rank ends with rank 0's parameters and buffers. `base` is filled on rank 0 before.
@@ -209,14 +155,15 @@ LearningRateSettings Trainer::Impl::rates() const {
 
 // Of the next batch, summed over the ranks.
 Result<BatchTotals> Trainer::Impl::gradients(bool wish_to_stop, bool measured) {
-  const bool by_losses = training.sampling == Sampling::loss_weighted;
-  if (by_losses) begin_weighted_epoch();
-  const Result<Batch> shard = loader->next();
+  const Result<Batch> shard = stream.next();
   if (!shard) return shard.error();
-  if (Status status = network->accumulate(*shard, batch(), wish_to_stop, by_losses); !status)
+  if (Status status = network->accumulate(*shard, batch(), wish_to_stop, stream.by_losses());
+      !status)
     return status.error();
-  if (by_losses) {
-    if (Status status = remember_losses(); !status) return status.error();
+  if (stream.by_losses()) {
+    const Result<std::vector<float>> losses = network->sample_losses();
+    if (!losses) return losses.error();
+    if (Status status = stream.remember(*losses); !status) return status.error();
   }
   const std::int64_t own = shard->samples;
   if (measured) {
@@ -233,10 +180,8 @@ Result<BatchTotals> Trainer::Impl::gradients(bool wish_to_stop, bool measured) {
 
 Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) {
   const LearningRateSettings rate_settings = rates();
-  if (const std::int64_t wanted = batch_multiple(schedule, rate_settings); wanted != growth) {
-    growth = wanted;
-    begin_loading(loader->position());
-  }
+  growth = batch_multiple(schedule, rate_settings);
+  stream.change_batch(batch());
   const bool measured =
       collective.size() > 1 && (training.adascale || steps_in_job % kStepsBetweenNoise == 0);
   Result<BatchTotals> totals = gradients(wish_to_stop, measured);
@@ -250,7 +195,7 @@ Result<BatchTotals> Trainer::Impl::step(double segment_rate, bool wish_to_stop) 
   if (Status status = network->apply(local); !status) return status.error();
   advance(schedule, gain * static_cast<double>(growth));
   observe_loss(schedule, rate_settings, totals->loss_mean,
-               std::max<std::int64_t>(dataset.samples() / batch(), 1), order_seed);
+               std::max<std::int64_t>(dataset.samples() / batch(), 1), stream.order_seed());
   ++steps_in_job;
   learning_rate_sum += learning_rate;
   return totals;
@@ -333,24 +278,12 @@ Status Trainer::Impl::prepare(const Announcement& order) {
   return correct ? share_correction() : Status();
 }
 
-// A dataset that has changed is read from its beginning.
-void Trainer::Impl::place_in_data(std::uint64_t seed, std::int64_t samples,
-                                  BatchPosition position) {
-  if (samples != dataset.samples()) return;
-  order_seed = seed;
-  begin_loading(position);
-}
-
 // Every rank ends with what rank 0 read.
 Status Trainer::Impl::share_resumed() {
   TrainerState state = std::exchange(resumed, std::nullopt).value_or(TrainerState());
   if (Status status = share(state, collective); !status) return status;
   schedule = state.schedule;
-  if (state.samples == dataset.samples()) {
-    losses = LossMemory(std::move(state.losses));
-    drawn_by = std::move(state.drawn_by);
-  }
-  place_in_data(state.order_seed, state.samples, state.position);
+  stream.go_to(std::move(state.data));
   return network->set_optimizer_state(state.optimizer);
 }
 
@@ -411,11 +344,11 @@ Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const St
   if (Status status = prepare(order); !status) return status.error();
   SegmentResult result;
   std::vector<double> step_seconds;
-  const double waited = loader->wait_seconds();
+  const double waited = stream.wait_seconds();
   if (Status status = all_steps(order, stop, snapshot, result, step_seconds); !status) {
     return status.error();
   }
-  const double wait_seconds = loader->wait_seconds() - waited;
+  const double wait_seconds = stream.wait_seconds() - waited;
   if (Status status = average_buffers(); !status) return status.error();
   const Result<std::int64_t> nanoseconds =
       collective.maximum(std::llround(median_after_warm_up(std::move(step_seconds)) * 1e9));
@@ -497,11 +430,7 @@ Status Trainer::keep(const std::filesystem::path& path) const {
   TrainerState state;
   state.optimizer = std::move(*optimizer);
   state.schedule = impl_->schedule;
-  state.order_seed = impl_->order_seed;
-  state.position = impl_->loader->position();
-  state.samples = impl_->dataset.samples();
-  state.losses = impl_->losses.means();
-  state.drawn_by = impl_->drawn_by;
+  state.data = impl_->stream.place();
   return write_trainer_state(path, state, impl_->network->ranges());
 }
 

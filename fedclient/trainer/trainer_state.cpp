@@ -117,24 +117,24 @@ Status share(TrainerState& state, Collective& collective) {
               static_cast<std::int64_t>(optimizer.first.size()),
               static_cast<std::int64_t>(optimizer.second.size()),
               state.schedule,
-              state.order_seed,
-              state.position,
-              state.samples,
-              static_cast<std::int64_t>(state.losses.size()),
-              static_cast<std::int64_t>(state.drawn_by.size())};
+              state.data.order_seed,
+              state.data.position,
+              state.data.samples,
+              static_cast<std::int64_t>(state.data.losses.size()),
+              static_cast<std::int64_t>(state.data.drawn_by.size())};
   if (Status status = collective.broadcast(&plain, sizeof plain, 0); !status) return status;
   optimizer.kind = plain.kind;
   optimizer.steps = plain.steps;
   optimizer.first.resize(static_cast<std::size_t>(plain.first));
   optimizer.second.resize(static_cast<std::size_t>(plain.second));
   state.schedule = plain.schedule;
-  state.order_seed = plain.order_seed;
-  state.position = plain.position;
-  state.samples = plain.samples;
-  state.losses.resize(static_cast<std::size_t>(plain.losses));
-  state.drawn_by.resize(static_cast<std::size_t>(plain.drawn_by));
+  state.data.order_seed = plain.order_seed;
+  state.data.position = plain.position;
+  state.data.samples = plain.samples;
+  state.data.losses.resize(static_cast<std::size_t>(plain.losses));
+  state.data.drawn_by.resize(static_cast<std::size_t>(plain.drawn_by));
   for (std::vector<float>* values :
-       {&optimizer.first, &optimizer.second, &state.losses, &state.drawn_by}) {
+       {&optimizer.first, &optimizer.second, &state.data.losses, &state.data.drawn_by}) {
     if (values->empty()) continue;
     if (Status status = collective.broadcast(values->data(), values->size() * sizeof(float), 0);
         !status) {
@@ -156,7 +156,7 @@ Status write_trainer_state(const std::filesystem::path& path, const TrainerState
   if (!state.optimizer.first.empty()) describe(infos, kFirst, parameters);
   if (!state.optimizer.second.empty()) describe(infos, kSecond, parameters);
   const std::pair<const char*, const std::vector<float>&> of_samples[] = {
-      {kLosses, state.losses}, {kDrawnBy, state.drawn_by}};
+      {kLosses, state.data.losses}, {kDrawnBy, state.data.drawn_by}};
   for (const auto& [name, values] : of_samples) {
     if (values.empty()) continue;
     infos.push_back({.name = name,
@@ -170,10 +170,10 @@ Status write_trainer_state(const std::filesystem::path& path, const TrainerState
       {"fedqueue.batch", std::to_string(state.schedule.batch)},
       {"fedqueue.ramp_from", exact(state.schedule.ramp_from)},
       {"fedqueue.ramp_done", std::to_string(state.schedule.ramp_done)},
-      {"fedqueue.order_seed", std::to_string(static_cast<std::int64_t>(state.order_seed))},
-      {"fedqueue.epoch", std::to_string(state.position.epoch)},
-      {"fedqueue.offset", std::to_string(state.position.offset)},
-      {"fedqueue.samples", std::to_string(state.samples)}};
+      {"fedqueue.order_seed", std::to_string(static_cast<std::int64_t>(state.data.order_seed))},
+      {"fedqueue.epoch", std::to_string(state.data.position.epoch)},
+      {"fedqueue.offset", std::to_string(state.data.position.offset)},
+      {"fedqueue.samples", std::to_string(state.data.samples)}};
   if (state.schedule.warm_up != AutoWarmUp()) {
     std::string& numbers = metadata["fedqueue.auto_warm_up"];
     for (const double number : to_numbers(state.schedule.warm_up))
@@ -223,12 +223,13 @@ Result<TrainerState> read_trainer_state(const std::filesystem::path& path,
   }
   std::int64_t seed = 0;
   fields.integer("fedqueue.order_seed", seed, std::numeric_limits<std::int64_t>::min());
-  state.order_seed = static_cast<std::uint64_t>(seed);
-  fields.integer("fedqueue.epoch", state.position.epoch, 0);
-  fields.integer("fedqueue.samples", state.samples, 1);
-  fields.integer("fedqueue.offset", state.position.offset, 0);
+  state.data.order_seed = static_cast<std::uint64_t>(seed);
+  fields.integer("fedqueue.epoch", state.data.position.epoch, 0);
+  fields.integer("fedqueue.samples", state.data.samples, 1);
+  fields.integer("fedqueue.offset", state.data.position.offset, 0);
   if (!fields.wrong().empty()) return damaged(path, "its " + fields.wrong() + " is no value");
-  if (state.position.offset > state.samples) return damaged(path, "its offset is beyond its data");
+  if (state.data.position.offset > state.data.samples)
+    return damaged(path, "its offset is beyond its data");
 
   std::int64_t count = 0;
   for (const ParameterRange& range : parameters) count += range.count;
@@ -258,13 +259,13 @@ Result<TrainerState> read_trainer_state(const std::filesystem::path& path,
     const tensor::TensorInfo* info = found.find(name);
     if (info == nullptr) return {};
     ++of_samples;
-    out.resize(static_cast<std::size_t>(state.samples));
+    out.resize(static_cast<std::size_t>(state.data.samples));
     if (info->dtype != tensor::DType::f32 || info->bytes() != out.size() * sizeof(float))
       return damaged(path, std::string("its ") + name + " are not as many as its samples");
     return reader->read_tensor(*info, std::as_writable_bytes(std::span(out)));
   };
-  if (Status status = unpack_samples(kLosses, state.losses); !status) return status.error();
-  if (Status status = unpack_samples(kDrawnBy, state.drawn_by); !status) return status.error();
+  if (Status status = unpack_samples(kLosses, state.data.losses); !status) return status.error();
+  if (Status status = unpack_samples(kDrawnBy, state.data.drawn_by); !status) return status.error();
   const std::size_t known =
       (state.optimizer.first.empty() ? 0u : 1u) + (state.optimizer.second.empty() ? 0u : 1u);
   if (found.tensors.size() != known * parameters.size() + of_samples) {
@@ -272,7 +273,7 @@ Result<TrainerState> read_trainer_state(const std::filesystem::path& path,
                  "read the training state '" + path.string() + "': it is of another model",
                  "Move it away."};
   }
-  if (!finite(state.optimizer) || !finite(state.losses) || !finite(state.drawn_by))
+  if (!finite(state.optimizer) || !finite(state.data.losses) || !finite(state.data.drawn_by))
     return damaged(path, "it holds a value that is not finite");
   return state;
 }

@@ -14,23 +14,17 @@
 
 #include "core/base/result.h"
 #include "fedclient/collective/collective.h"
-#include "fedclient/data/sampler.h"
 #include "fedclient/recipe/learning_rate.h"
 #include "fedclient/trainer/network.h"
 #include "fedclient/trainer/optimizer.h"
+#include "fedclient/trainer/sample_stream.h"
 
 namespace fedqueue {
 
 struct TrainerState {
   OptimizerState optimizer;
   LearningRateState schedule;
-  std::uint64_t order_seed = 0;  // of the samples' order
-  BatchPosition position;
-  std::int64_t samples = 0;  // of the dataset that the position is in
-  // With sampling by losses, one for each sample (data/loss_memory.h): now, and when the epoch
-  // began.
-  std::vector<float> losses;
-  std::vector<float> drawn_by;
+  DataPlace data;
 };
 
 // Every rank ends with rank 0's.

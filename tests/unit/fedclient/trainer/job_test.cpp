@@ -134,7 +134,7 @@ TEST_F(JobTest, TheNextJobOfTheFacilityGoesOnWithTheTrainingState) {
                                        (*Network::create({"mlp", 4, {{1, 12, 12}}}, {}))->ranges());
   ASSERT_TRUE(kept) << kept.error().message;
   EXPECT_EQ(kept->schedule.steps_done, 6);
-  EXPECT_EQ(kept->position.offset, 48);
+  EXPECT_EQ(kept->data.position.offset, 48);
   EXPECT_FALSE(kept->optimizer.first.empty()) << "momentum";
 
   options_.record.attempt = AttemptId("43.0");

@@ -257,9 +257,9 @@ TEST_F(TrainerTest, SamplesThatCostMoreComeMoreOften) {
   const auto ranges = ranges_of(directory_ / "whole.safetensors");
   const Result<TrainerState> first = read_trainer_state(state, ranges);
   ASSERT_TRUE(first) << first.error().message;
-  EXPECT_EQ(first->position, (BatchPosition{0, 192}));
-  EXPECT_TRUE(first->drawn_by.empty());
-  EXPECT_EQ(std::count_if(first->losses.begin(), first->losses.end(),
+  EXPECT_EQ(first->data.position, (BatchPosition{0, 192}));
+  EXPECT_TRUE(first->data.drawn_by.empty());
+  EXPECT_EQ(std::count_if(first->data.losses.begin(), first->data.losses.end(),
                           [](float loss) { return loss < 0; }),
             8)
       << "not seen";
@@ -284,8 +284,9 @@ TEST_F(TrainerTest, SamplesThatCostMoreComeMoreOften) {
   const Result<TrainerState> middle =
       read_trainer_state(directory_ / "middle-state.safetensors", ranges);
   ASSERT_TRUE(middle);
-  EXPECT_EQ(middle->position, (BatchPosition{1, 80})) << "what was left of the epoch is not drawn";
-  EXPECT_EQ(middle->drawn_by, first->losses);
+  EXPECT_EQ(middle->data.position, (BatchPosition{1, 80}))
+      << "what was left of the epoch is not drawn";
+  EXPECT_EQ(middle->data.drawn_by, first->data.losses);
 }
 
 TEST_F(TrainerTest, ARateIsFoundThatTrains) {
@@ -332,7 +333,7 @@ TEST_F(TrainerTest, TheBatchGrowsWithoutLosingItsPlaceInTheData) {
   const Result<TrainerState> state = read_trainer_state(
       directory_ / "state.safetensors", ranges_of(directory_ / "whole.safetensors"));
   ASSERT_TRUE(state) << state.error().message;
-  EXPECT_EQ(state->position, (BatchPosition{2, 112})) << "512 samples";
+  EXPECT_EQ(state->data.position, (BatchPosition{2, 112})) << "512 samples";
   EXPECT_EQ(state->schedule.batch, 16);
 
   options_.loader_threads = 0;
