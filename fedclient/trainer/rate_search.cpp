@@ -1,6 +1,7 @@
 #include "fedclient/trainer/rate_search.h"
 
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "core/base/assert.h"
@@ -18,12 +19,17 @@ Result<double> agreed(Result<double> slope, Collective& collective) {
   return value;
 }
 
-double momentum_of(const OptimizerSettings& optimizer) {
-  const bool has = optimizer.kind == LocalOptimizer::sgd || optimizer.kind == LocalOptimizer::lars;
-  return has ? optimizer.momentum : 0;
-}
-
 }  // namespace
+
+Status check_rate_search(const OptimizerSettings& optimizer) {
+  if (optimizer.kind == LocalOptimizer::sgd || optimizer.kind == LocalOptimizer::adamw) return {};
+  return Error{
+      Code::usage,
+      std::string("look for a learning rate: ") + to_text(optimizer.kind) +
+          " makes each layer's step as long as its weights say, so that a line search does "
+          "not tell its rate",
+      "Set optimizer = sgd or adamw, or try a few rates with train local."};
+}
 
 Result<RateSearch> search_rate(Network& network, Collective& collective,
                                const std::function<Result<BatchTotals>()>& gradients,
@@ -57,7 +63,8 @@ Result<RateSearch> search_rate(Network& network, Collective& collective,
     result.searches.push_back({*slope_at_zero, std::move(*sign_change)});
   }
   result.median_length = median_length(found);
-  result.momentum = momentum_of(step.optimizer);
+  const bool gathers = step.optimizer.kind == LocalOptimizer::sgd;
+  result.momentum = gathers ? step.optimizer.momentum : 0;
   result.learning_rate = result.median_length * (1 - result.momentum);
   return result;
 }

@@ -32,9 +32,13 @@ struct RateSearch {
   std::vector<Search> searches;
 };
 
+// Code::usage for an optimiser that gives each layer's step a length of its own, whatever the
+// gradient's: how far one step goes does not say then how many of them add up.
+[[nodiscard]] Status check_rate_search(const OptimizerSettings& optimizer);
+
 // `gradients` leaves those of the next mini-batch, summed over the ranks, in the network. A loss
-// that is not finite makes a step too long; at the start of a search it is an error. REQUIRES:
-// searches > 0, start > 0.
+// that is not finite makes a step too long; at the start of a search it is an error.
+// REQUIRES: check_rate_search(step.optimizer), searches > 0, start > 0.
 Result<RateSearch> search_rate(Network& network, Collective& collective,
                                const std::function<Result<BatchTotals>()>& gradients,
                                LocalStep step, std::int64_t searches, double start);

@@ -475,6 +475,7 @@ Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& s
 
 Result<RateSearch> Trainer::find_rate(std::int64_t searches, double start) {
   FEDQUEUE_ASSERT(impl_->collective.rank() == 0 && impl_->network && searches > 0 && start > 0);
+  if (Status status = check_rate_search(impl_->training.optimizer); !status) return status.error();
   SegmentOrder order;
   order.learning_rate = start;
   Announcement announcement = announce(impl_->network->spec(), order, impl_->training);

@@ -307,6 +307,14 @@ TEST_F(TrainerTest, ARateIsFoundThatTrains) {
   EXPECT_EQ(search->momentum, 0.9);
   EXPECT_DOUBLE_EQ(search->learning_rate, search->median_length * (1 - 0.9));
 
+  TrainingSettings lamb = options_.training;
+  lamb.optimizer.kind = LocalOptimizer::lamb;
+  ASSERT_TRUE(trainer->configure(lamb));
+  const Result<RateSearch> refused = trainer->find_rate(20, 1e-3);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Code::usage);
+  ASSERT_TRUE(trainer->configure(options_.training));
+
   const Result<SegmentResult> trained = trainer->run({0, 60, search->learning_rate, model});
   ASSERT_TRUE(trained) << trained.error().message;
   ASSERT_TRUE(trainer->write_model(directory_ / "after.safetensors"));
