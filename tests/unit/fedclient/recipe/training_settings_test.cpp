@@ -35,6 +35,9 @@ TEST(TrainingSettings, WhatIsSaidReplacesWhatWasThere) {
                                            {"lr_schedule_steps", "500"},
                                            {"weight_decay", "0"},
                                            {"adascale", "yes"},
+                                           {"sampling", "loss_weighted"},
+                                           {"lr_warm_up", "auto"},
+                                           {"lr_warm_up_test", "kernel"},
                                            {"unheard_of", "1"}},
                                           own);
   ASSERT_TRUE(settings) << settings.error().message;
@@ -45,6 +48,9 @@ TEST(TrainingSettings, WhatIsSaidReplacesWhatWasThere) {
   EXPECT_EQ(settings->learning_rate.schedule, LrSchedule::cosine);
   EXPECT_EQ(settings->learning_rate.steps, 500);
   EXPECT_TRUE(settings->adascale);
+  EXPECT_EQ(settings->sampling, Sampling::loss_weighted);
+  EXPECT_TRUE(settings->learning_rate.auto_warm_up);
+  EXPECT_EQ(settings->learning_rate.warm_up_test, LossTest::kernel);
 }
 
 TEST(TrainingSettings, SayHowInputsAreChanged) {
@@ -115,6 +121,16 @@ TEST(TrainingSettings, ContradictionsAreRefused) {
   EXPECT_TRUE(check_training(scaled, 1));
   scaled.learning_rate.reference_batch = 64;
   EXPECT_FALSE(check_training(scaled, 1));
+  scaled.learning_rate.reference_batch = 0;
+  scaled.learning_rate.auto_warm_up = true;
+  scaled.learning_rate.warm_up_steps = 100;
+  EXPECT_FALSE(check_training(scaled, 1)) << "both look for the rate";
+  scaled.adascale = false;
+  EXPECT_TRUE(check_training(scaled, 1));
+
+  TrainingSettings growing;
+  growing.learning_rate.batch_growth = 5;
+  EXPECT_FALSE(check_training(growing, 1)) << "growth is for step";
 }
 
 TEST(TrainingSettings, ControlVariatesWantPlainSgd) {
