@@ -37,6 +37,7 @@ constexpr CodeName code_names[] = {
     {Code::launch, "launch"},
     {Code::rank_lost, "rank-lost"},
     {Code::device, "device"},
+    {Code::memory, "memory"},
     {Code::data, "data"},
     {Code::model_format, "model-format"},
     {Code::model_mismatch, "model-mismatch"},

@@ -36,6 +36,7 @@ enum class Code : int {
   launch = 40,             // ranks and tasks do not match, the launcher is wrong
   rank_lost = 41,          // a rank died or stalled
   device = 42,             // GPU missing or shared by two ranks
+  memory = 43,             // main or GPU memory is used up
   data = 50,               // the dataset is missing, broken or empty
   model_format = 51,       // not a valid safetensors file
   model_mismatch = 52,     // another structure than the run's model

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <exception>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -25,9 +26,23 @@ constexpr std::int64_t kTail = 4;
 Error torch_error(const std::string& attempted, const std::exception& exception) {
   std::string text = exception.what();
   text = text.substr(0, text.find('\n'));
+  if (text.find("allocate memory") != std::string::npos ||
+      text.find("out of memory") != std::string::npos ||
+      dynamic_cast<const std::bad_alloc*>(&exception)) {
+    return {Code::memory, attempted + ": there is not enough memory", ""};
+  }
   const bool device = text.find("CUDA") != std::string::npos;
   return {device ? Code::device : Code::internal, attempted + ": LibTorch says: " + text,
           device ? "Check the GPU with nvidia-smi, or train with --device cpu." : ""};
+}
+
+// What a step needs grows with the samples of a pass.
+Error with_size(Error error, std::int64_t samples) {
+  if (error.code != Code::memory) return error;
+  error.message += " for " + std::to_string(samples) + " samples at a time";
+  error.cure = "Try " + std::to_string(std::max<std::int64_t>(1, samples / 2)) +
+               " a rank: halve batch_size, use more ranks, or ask for more memory.";
+  return error;
 }
 
 // LibTorch's own loops and, where it multiplies matrices with OpenBLAS, that library's threads too:
@@ -270,7 +285,7 @@ Status Network::set_correction(const tensor::Manifest& layout, std::span<const f
 Status Network::accumulate(const Batch& batch, std::int64_t global_batch, bool wish_to_stop,
                            bool keep_losses) {
   FEDQUEUE_ASSERT(impl_->takes(batch) && global_batch > 0);
-  return guarded("compute gradients", [&]() -> Status {
+  const Status computed = guarded("compute gradients", [&]() -> Status {
     impl_->model->train(true);
     impl_->gradients.zero_();
     torch::Tensor loss = torch::zeros({}, impl_->gradients.options());
@@ -290,6 +305,7 @@ Status Network::accumulate(const Batch& batch, std::int64_t global_batch, bool w
     if (wish_to_stop) impl_->gradients[impl_->count + 2].fill_(1);
     return {};
   });
+  return computed ? computed : Status(with_size(computed.error(), batch.samples));
 }
 
 Result<std::vector<float>> Network::sample_losses() {

@@ -12,6 +12,7 @@
 #include "fedclient/data/augment.h"
 #include "fedclient/recipe/noise_scale.h"
 #include "fedclient/trainer/announcement.h"
+#include "fedclient/trainer/checks.h"
 #include "fedclient/trainer/control_variates.h"
 #include "fedclient/trainer/model_file.h"
 #include "fedclient/trainer/network.h"
@@ -28,13 +29,6 @@ constexpr std::size_t kStepsLeftOut = 5;  // caches and allocators are cold in t
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-Status check_data(const TrainingSettings& training, const Dataset& dataset) {
-  if (Status status = check_augmentation(training.augmentation, dataset); !status) return status;
-  if (training.sampling != Sampling::balanced || !dataset.input.tokens) return {};
-  return Error{Code::usage, "start training: tokens have no labels to sample by",
-               "Set sampling = shuffled or loss_weighted."};
 }
 
 double median_after_warm_up(std::vector<double> seconds) {
@@ -115,6 +109,7 @@ Status Trainer::Impl::build(const NetworkSpec& spec) {
                  "A run keeps one architecture; look at the server's log."};
   }
   if (Status status = dataset.cut_for(spec.input); !status) return status;
+  if (Status status = check_batch(training, collective.size(), dataset); !status) return status;
   if (Status status = check_fit("train " + spec.model, spec, dataset); !status) return status;
   NetworkOptions network_options;
   network_options.device = options.device;
@@ -312,7 +307,10 @@ Status Trainer::Impl::all_steps(const Announcement& order, const StopCheck& stop
     Result<BatchTotals> totals = step(order.learning_rate, wish_to_stop);
     if (!totals) {
       network->reset_optimizer();
-      return totals.error();
+      if (totals.error().code != Code::not_finite) return totals.error();
+      return within("step " + std::to_string(result.steps_run + 1) + " of " +
+                        std::to_string(order.local_steps),
+                    totals.error());
     }
     step_seconds.push_back(seconds_since(step_started));
     ++result.steps_run;
@@ -375,20 +373,15 @@ Trainer::~Trainer() = default;
 
 Result<std::unique_ptr<Trainer>> Trainer::create(TrainerOptions options, Collective& collective,
                                                  Dataset&& dataset, Log log) {
-  if (Status status = check_training(options.training, collective.size()); !status) {
+  if (Status status = check_start(options.training, collective.size(), dataset); !status)
     return status.error();
-  }
-  if (dataset.samples() == 0) {
-    return Error{Code::data, "start training: the dataset has no samples", "Check --dataset."};
-  }
-  if (Status status = check_data(options.training, dataset); !status) return status.error();
   return std::unique_ptr<Trainer>(new Trainer(
       std::make_unique<Impl>(std::move(options), collective, std::move(dataset), std::move(log))));
 }
 
 Status Trainer::configure(const TrainingSettings& training) {
-  if (Status status = check_training(training, impl_->collective.size()); !status) return status;
-  if (Status status = check_data(training, impl_->dataset); !status) return status;
+  if (Status status = check_start(training, impl_->collective.size(), impl_->dataset); !status)
+    return status;
   impl_->adopt(training);
   return {};
 }

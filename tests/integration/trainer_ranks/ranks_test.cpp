@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 
 #include "core/tensor/control.h"
 #include "fedclient/data/dataset.h"
@@ -292,6 +293,21 @@ TEST_F(RanksTest, TasksThatDoNotFindEachOtherAreRefused) {
   make_model("mlp");
   EXPECT_EQ(run("alone", "env SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 " + local("--steps 1")), 40);
   EXPECT_THAT(log_, HasSubstr("rank 0 of 1, but Slurm started 2 tasks"));
+}
+
+// Each of four heads compares 8,192 tokens with each other: 1 GB a sample and layer.
+TEST_F(RanksTest, TooLittleMemoryIsSaidWithACure) {
+  std::filesystem::create_directory(directory_ / "text");
+  std::ofstream(directory_ / "text/train.tokens") << std::string(2 * (4 * 8192 + 1), '\0');
+  std::ofstream(directory_ / "text/tokens.json") << R"({"dtype": "u16", "vocabulary": 16})";
+  ASSERT_EQ(run("init", kTrainer + " model init --model gpt --input tokens:8192 --classes 16"), 0)
+      << log_;
+  EXPECT_EQ(run("memory", "bash -c 'ulimit -v 4000000; exec " + kTrainer +
+                              " train local --dataset text --steps 1 --batch_size 4 --threads 1'"),
+            exit_code({Code::memory, "", ""}))
+      << log_;
+  EXPECT_THAT(log_, HasSubstr("not enough memory for 4 samples"));
+  EXPECT_THAT(log_, HasSubstr("Try 2"));
 }
 
 TEST_F(RanksTest, ARankWithoutDataEndsTheJobWithItsReason) {

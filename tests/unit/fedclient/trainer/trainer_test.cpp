@@ -132,6 +132,7 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteStopsTheSegmentAndTheTrainerGoesOn) {
   const Result<SegmentResult> broken = trainer->run({0, 50, 1e25, model});
   ASSERT_FALSE(broken);
   EXPECT_EQ(broken.error().code, Code::not_finite);
+  EXPECT_THAT(broken.error().message, ::testing::StartsWith("step "));
   const Result<SegmentResult> sane = trainer->run({0, 20, 0.02, model});
   ASSERT_TRUE(sane);
   EXPECT_LT(sane->loss_mean, 2);
@@ -437,6 +438,17 @@ TEST_F(TrainerTest, TheDatasetMustFitTheModel) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, Code::data);
   EXPECT_EQ(evaluate(path, picture_dataset(10)).error().code, Code::data);
+}
+
+TEST_F(TrainerTest, ABatchLargerThanTheDatasetIsRefused) {
+  const auto collective = make_single_collective();
+  TrainerOptions options;
+  options.training.batch_size = 11;
+  const auto trainer = Trainer::create(options, *collective, picture_dataset(10));
+  ASSERT_FALSE(trainer);
+  EXPECT_EQ(trainer.error().code, Code::data);
+  EXPECT_THAT(trainer.error().message, ::testing::HasSubstr("a batch of 11"));
+  EXPECT_THAT(trainer.error().message, ::testing::HasSubstr("10"));
 }
 
 TEST_F(TrainerTest, AnOrderWithoutStepsOrRateIsRefused) {
