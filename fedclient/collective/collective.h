@@ -7,8 +7,17 @@
 // After a failure the communicator is in an unknown state: nothing is ever retried on it; the
 // caller aborts and leaves.
 //
-// Thread safety: one thread makes the calls; abort() and the identity getters may be called from
-// any thread at any time.
+// Sums of gradients go on while the caller computes: begin_sum() for each range as soon as it is
+// complete, in the same order on every rank, then finish_sums(). A range belongs to the collective
+// in between, and no other call is made then.
+//
+//   (begin_sum | begin_sum_device)*  finish_sums | finish_sums_device
+//
+// Source: Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training"
+// (2020), section 3.2.3 (overlap of computation and communication).
+//
+// Thread safety: one thread at a time makes the calls; abort() and the identity getters may be
+// called from any thread at any time.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +28,12 @@
 #include "core/base/result.h"
 
 namespace fedqueue {
+
+// Of the sums that were begun, since the start.
+struct SumSeconds {
+  double under_way = 0;  // while one was, which includes waiting for slower ranks
+  double exposed = 0;    // of this, while the caller (or its stream) did nothing but wait
+};
 
 class Collective {
  public:
@@ -44,9 +59,15 @@ class Collective {
   virtual Result<std::int64_t> maximum(std::int64_t value) = 0;
   virtual Status barrier() = 0;
 
+  virtual Status begin_sum(float* data, std::size_t count) = 0;
+  virtual Status finish_sums() = 0;
+  [[nodiscard]] virtual SumSeconds sum_seconds() const = 0;
+
   [[nodiscard]] virtual bool device_buffers() const = 0;
-  virtual Status broadcast_device(void* data, std::size_t bytes, int root, void* stream) = 0;
-  virtual Status all_reduce_sum_device(float* data, std::size_t count, void* stream) = 0;
+  // `stream` is the one that computes the range. Work that is put on it after finish_sums_device()
+  // finds the sums; the call itself does not wait.
+  virtual Status begin_sum_device(float* data, std::size_t count, void* stream) = 0;
+  virtual Status finish_sums_device(void* stream) = 0;
 
   // Ends every rank of the job, this one included, with this exit code. Does not return, unless the
   // library below hangs; callers that cannot afford that set up a hard exit first.

@@ -4,9 +4,11 @@
 #include <nccl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace fedqueue {
@@ -96,7 +98,27 @@ class NcclCollective final : public Collective {
  public:
   NcclCollective(std::unique_ptr<Collective> host, ncclComm_t communicator)
       : host_(std::move(host)), communicator_(communicator) {}
-  ~NcclCollective() override { ncclCommDestroy(communicator_); }
+  ~NcclCollective() override {
+    ncclCommDestroy(communicator_);
+    for (cudaEvent_t event : {complete_, begun_, computed_, summed_}) {
+      if (event != nullptr) cudaEventDestroy(event);
+    }
+    if (sums_ != nullptr) cudaStreamDestroy(sums_);
+  }
+
+  // The stream of the sums has the higher priority, so that the backward pass does not hold them
+  // up.
+  Status prepare() {
+    int least = 0;
+    int greatest = 0;
+    cudaDeviceGetStreamPriorityRange(&least, &greatest);
+    cudaError_t code = cudaStreamCreateWithPriority(&sums_, cudaStreamNonBlocking, greatest);
+    if (code == cudaSuccess) code = cudaEventCreateWithFlags(&complete_, cudaEventDisableTiming);
+    for (cudaEvent_t* timed : {&begun_, &computed_, &summed_}) {
+      if (code == cudaSuccess) code = cudaEventCreate(timed);
+    }
+    return check("make a stream for the sums", code);
+  }
 
   int rank() const override { return host_->rank(); }
   int size() const override { return host_->size(); }
@@ -120,16 +142,39 @@ class NcclCollective final : public Collective {
   Result<std::int64_t> minimum(std::int64_t value) override { return host_->minimum(value); }
   Result<std::int64_t> maximum(std::int64_t value) override { return host_->maximum(value); }
   Status barrier() override { return host_->barrier(); }
+  Status begin_sum(float* data, std::size_t count) override {
+    return host_->begin_sum(data, count);
+  }
+  Status finish_sums() override { return host_->finish_sums(); }
+  SumSeconds sum_seconds() const override {
+    take_times();
+    const SumSeconds host = host_->sum_seconds();
+    return {seconds_.under_way + host.under_way, seconds_.exposed + host.exposed};
+  }
 
   bool device_buffers() const override { return true; }
 
-  Status broadcast_device(void* data, std::size_t bytes, int root, void* stream) override {
-    return check("broadcast", ncclBroadcast(data, data, bytes, ncclChar, root, communicator_,
-                                            static_cast<cudaStream_t>(stream)));
+  // Events order the two streams without the processor: a range is summed once what is on `stream`
+  // now has computed it.
+  Status begin_sum_device(float* data, std::size_t count, void* stream) override {
+    take_times();
+    cudaError_t code = cudaEventRecord(complete_, static_cast<cudaStream_t>(stream));
+    if (code == cudaSuccess) code = cudaStreamWaitEvent(sums_, complete_, 0);
+    if (code == cudaSuccess && !under_way_) code = cudaEventRecord(begun_, sums_);
+    if (code != cudaSuccess) return check("sum gradients", code);
+    under_way_ = true;
+    return check("sum gradients",
+                 ncclAllReduce(data, data, count, ncclFloat, ncclSum, communicator_, sums_));
   }
-  Status all_reduce_sum_device(float* data, std::size_t count, void* stream) override {
-    return check("sum gradients", ncclAllReduce(data, data, count, ncclFloat, ncclSum,
-                                                communicator_, static_cast<cudaStream_t>(stream)));
+  Status finish_sums_device(void* stream) override {
+    if (!under_way_) return {};
+    under_way_ = false;
+    cudaError_t code = cudaEventRecord(computed_, static_cast<cudaStream_t>(stream));
+    if (code == cudaSuccess) code = cudaEventRecord(summed_, sums_);
+    if (code == cudaSuccess)
+      code = cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), summed_, 0);
+    times_pending_ = code == cudaSuccess;
+    return check("sum gradients", code);
   }
 
   void abort(int exit_code) noexcept override {
@@ -139,8 +184,30 @@ class NcclCollective final : public Collective {
   }
 
  private:
+  // Of the last sums, before their events are used again; waits until they are done.
+  void take_times() const {
+    if (!std::exchange(times_pending_, false)) return;
+    float under_way_ms = 0;
+    float exposed_ms = 0;  // negative when the sums were done first
+    if (cudaEventSynchronize(computed_) != cudaSuccess ||
+        cudaEventSynchronize(summed_) != cudaSuccess ||
+        cudaEventElapsedTime(&under_way_ms, begun_, summed_) != cudaSuccess ||
+        cudaEventElapsedTime(&exposed_ms, computed_, summed_) != cudaSuccess)
+      return;
+    seconds_.under_way += under_way_ms * 1e-3;
+    seconds_.exposed += std::max(exposed_ms, 0.0f) * 1e-3;
+  }
+
   std::unique_ptr<Collective> host_;
   ncclComm_t communicator_;
+  cudaStream_t sums_ = nullptr;
+  cudaEvent_t complete_ = nullptr;  // a range is
+  cudaEvent_t begun_ = nullptr;     // the first sum
+  cudaEvent_t computed_ = nullptr;  // everything
+  cudaEvent_t summed_ = nullptr;    // everything
+  bool under_way_ = false;
+  mutable bool times_pending_ = false;
+  mutable SumSeconds seconds_;
 };
 
 }  // namespace
@@ -173,8 +240,9 @@ Result<std::unique_ptr<Collective>> make_nccl_collective(std::unique_ptr<Collect
       !status) {
     return status.error();
   }
-  return std::unique_ptr<Collective>(
-      std::make_unique<NcclCollective>(std::move(host), communicator));
+  auto collective = std::make_unique<NcclCollective>(std::move(host), communicator);
+  if (Status status = collective->prepare(); !status) return status.error();
+  return std::unique_ptr<Collective>(std::move(collective));
 }
 
 }  // namespace fedqueue

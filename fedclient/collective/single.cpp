@@ -29,11 +29,14 @@ class SingleCollective final : public Collective {
   Result<std::int64_t> minimum(std::int64_t value) override { return value; }
   Result<std::int64_t> maximum(std::int64_t value) override { return value; }
   Status barrier() override { return {}; }
+  Status begin_sum(float*, std::size_t) override { return {}; }
+  Status finish_sums() override { return {}; }
+  SumSeconds sum_seconds() const override { return {}; }
 
   // Alone, the sum over the ranks is what is already there, wherever it is.
   bool device_buffers() const override { return true; }
-  Status broadcast_device(void*, std::size_t, int, void*) override { return {}; }
-  Status all_reduce_sum_device(float*, std::size_t, void*) override { return {}; }
+  Status begin_sum_device(float*, std::size_t, void*) override { return {}; }
+  Status finish_sums_device(void*) override { return {}; }
 
   void abort(int exit_code) noexcept override { ::_exit(exit_code); }
 

@@ -166,9 +166,11 @@ Result<BatchTotals> Trainer::Impl::gradients(bool wish_to_stop, bool measured) {
       return status.error();
   }
   const ReductionBuffer buffer = network->reduction();
-  Status reduced = buffer.on_device
-                       ? collective.all_reduce_sum_device(buffer.data, buffer.count, nullptr)
-                       : collective.all_reduce_sum(buffer.data, buffer.count);
+  Status begun = buffer.on_device ? collective.begin_sum_device(buffer.data, buffer.count, nullptr)
+                                  : collective.begin_sum(buffer.data, buffer.count);
+  if (!begun) return begun.error();
+  Status reduced =
+      buffer.on_device ? collective.finish_sums_device(nullptr) : collective.finish_sums();
   if (!reduced) return reduced.error();
   return network->totals();
 }
