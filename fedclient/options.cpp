@@ -103,9 +103,9 @@ std::vector<OptionSpec> log_options() {
 
 std::vector<std::string> trainer_setting_names() {
   std::vector<std::string> names = {
-      "deterministic", "watchdog",       "poll",          "progress", "report",        "reserve",
-      "snapshot",      "work_directory", "job_directory", "plan_key", "follow",        "bin",
-      "launcher",      "oversubscribe",  "mpi_btl",       "libexec",  "loader_threads"};
+      "deterministic", "watchdog",       "poll",          "progress", "report",         "reserve",
+      "snapshot",      "work_directory", "job_directory", "plan_key", "follow",         "bin",
+      "launcher",      "oversubscribe",  "mpi_btl",       "libexec",  "loader_threads", "bucket"};
   for (const std::string& name : option_names(computing_options())) names.push_back(name);
   for (const std::string& name : option_names(training_options())) names.push_back(name);
   return names;

@@ -29,6 +29,7 @@ namespace {
 constexpr std::size_t kChunk = std::size_t{1} << 30;  // elements per call, below 2^31
 constexpr std::chrono::microseconds kPatient(20'000);
 constexpr std::chrono::microseconds kPrompt(200);
+constexpr int kLooksWithoutPause = 100;  // of a wait that nothing else goes on beside
 
 Error mpi_error(const char* attempted, int code) {
   std::array<char, MPI_MAX_ERROR_STRING + 1> text{};
@@ -200,7 +201,7 @@ class MpiCollective final : public Collective {
     return {};
   }
 
-  // Until every rank is here. With `awaited` nobody else needs the core.
+  // Until every rank is here.
   static Status meet(const std::atomic<bool>& awaited) {
     MPI_Request request = MPI_REQUEST_NULL;
     const int code = MPI_Ibarrier(MPI_COMM_WORLD, &request);
@@ -219,12 +220,12 @@ class MpiCollective final : public Collective {
                      std::chrono::microseconds longest_pause,
                      const std::atomic<bool>* awaited = nullptr) {
     std::chrono::microseconds pause(50);
-    for (;;) {
+    for (int looks = 0;; ++looks) {
       int done = 0;
       const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
       if (code != MPI_SUCCESS) return mpi_error(attempted, code);
       if (done != 0) return {};
-      if (awaited != nullptr && *awaited) {
+      if (awaited != nullptr && *awaited && looks < kLooksWithoutPause) {
         std::this_thread::yield();
         continue;
       }

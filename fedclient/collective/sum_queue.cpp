@@ -36,7 +36,13 @@ Status SumQueue::finish() {
   if (!ranges_.empty()) {
     const Clock::time_point waiting_since = Clock::now();
     awaited_ = true;
-    changed_.wait(lock, [this] { return ranges_.empty(); });
+    while (!ranges_.empty()) {
+      if (at_work_) {
+        changed_.wait(lock, [this] { return !at_work_; });
+      } else {
+        work(lock);
+      }
+    }
     awaited_ = false;
     seconds_.exposed += seconds_of(Clock::now() - waiting_since);
   }
@@ -52,22 +58,27 @@ SumSeconds SumQueue::seconds() const {
 void SumQueue::run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return ending_ || !ranges_.empty(); });
+    changed_.wait(lock, [this] { return ending_ || (!ranges_.empty() && !at_work_ && !awaited_); });
     if (ending_) return;
-    const Range range = ranges_.front();
-    lock.unlock();
-    const Status status = sum_(range.data, range.count, awaited_);
-    lock.lock();
-    if (status) {
-      ranges_.pop_front();
-    } else {
-      failed_ = status.error();
-      ranges_.clear();
-    }
-    if (!ranges_.empty()) continue;
-    seconds_.under_way += seconds_of(Clock::now() - busy_since_);
-    changed_.notify_all();
+    work(lock);
   }
+}
+
+void SumQueue::work(std::unique_lock<std::mutex>& lock) {
+  const Range range = ranges_.front();
+  at_work_ = true;
+  lock.unlock();
+  const Status status = sum_(range.data, range.count, awaited_);
+  lock.lock();
+  at_work_ = false;
+  if (status) {
+    ranges_.pop_front();
+  } else {
+    failed_ = status.error();
+    ranges_.clear();
+  }
+  if (ranges_.empty()) seconds_.under_way += seconds_of(Clock::now() - busy_since_);
+  changed_.notify_all();
 }
 
 }  // namespace fedqueue

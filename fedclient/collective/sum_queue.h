@@ -1,4 +1,6 @@
-// Sums that a thread of their own carries out one after the other, while the caller computes.
+// Sums that a thread of their own carries out one after the other, while the caller computes. Those
+// that are left when the caller has nothing else to do, it carries out itself: a small model's only
+// sum wakes nobody.
 //
 // An MPI library moves data only while some thread is inside one of its calls, so that sums that
 // are merely started would wait for the caller to come back. Internal to this folder.
@@ -23,8 +25,8 @@ namespace fedqueue {
 
 class SumQueue {
  public:
-  // Sums one range on the queue's thread. `awaited` becomes true when the caller has nothing left
-  // to do but wait: only then may the sum keep a core busy without need.
+  // Sums one range, on one thread at a time. `awaited` becomes true when the caller has nothing
+  // left to do but wait: only then may the sum keep a core busy without need.
   using Sum =
       std::function<Status(float* data, std::size_t count, const std::atomic<bool>& awaited)>;
 
@@ -47,12 +49,14 @@ class SumQueue {
     std::size_t count;
   };
   void run();
+  void work(std::unique_lock<std::mutex>& lock);
 
   const Sum sum_;
   std::atomic<bool> awaited_{false};
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Range> ranges_;  // the first is at hand
+  std::deque<Range> ranges_;
+  bool at_work_ = false;  // at the first of them
   bool ending_ = false;
   std::optional<Error> failed_;
   Clock::time_point busy_since_;

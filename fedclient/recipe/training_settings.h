@@ -29,6 +29,8 @@ struct TrainingSettings {
   std::int64_t batch_size = 64;  // global: summed over the ranks
   // True: batch_size is that of one rank, so that more ranks make a larger global batch.
   bool batch_per_rank = false;
+  std::int64_t micro_batch =
+      0;  // samples of one forward and backward of a rank; 0: its whole share
   OptimizerSettings optimizer;
   LearningRateSettings learning_rate;
   bool adascale = false;

@@ -27,6 +27,7 @@ struct Announcement {
   std::int64_t base_version = 0;
   std::int64_t local_steps = 0;
   std::int64_t searches = 0;  // more than 0: no steps, but searches for the learning rate
+  std::int64_t bucket_bytes = 0;
   double learning_rate = 0;
   TrainingSettings training;
 };

@@ -25,6 +25,13 @@ std::vector<OptionSpec> process_options() {
            .help = "Threads per rank that prepare the next batches; 0: each step prepares its own.",
            .minimum = 0,
            .maximum = 256},
+          {.name = "bucket",
+           .kind = Kind::integer,
+           .built_in = "0",
+           .help = "KiB of gradients that are summed over the ranks together, while the backward "
+                   "pass goes on; 0: 1024, on a GPU 25600.",
+           .minimum = 0,
+           .maximum = 1 << 30},
           {.name = "watchdog",
            .kind = Kind::seconds,
            .built_in = "180",
@@ -56,6 +63,7 @@ Result<TrainerOptions> trainer_options(const Settings& settings,
   options.threads = static_cast<int>(settings.integer("threads"));
   options.loader_threads = static_cast<int>(settings.integer("loader_threads"));
   options.deterministic = settings.flag("deterministic");
+  options.bucket_bytes = settings.integer("bucket") * 1024;
   options.model_file = settings.path("model_file");
   options.watchdog_s = settings.real("watchdog");
   options.snapshot_s = settings.real("snapshot");
@@ -132,6 +140,8 @@ void print_local(const Settings& settings, const Rank& rank, const SegmentResult
                                      {"samples", result.samples},
                                      {"seconds_per_step", result.seconds_per_step},
                                      {"data_wait_seconds", result.data_wait_seconds},
+                                     {"reduce_seconds", result.reduce_seconds},
+                                     {"reduce_exposed_seconds", result.reduce_exposed_seconds},
                                      {"train_seconds", result.train_seconds},
                                      {"stopped_early", result.stopped_early}};
     if (result.noise_scale) report["noise_scale"] = *result.noise_scale;

@@ -6,6 +6,7 @@
 #include <torch/nn/functional/loss.h>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <exception>
@@ -15,12 +16,20 @@
 
 #include "core/tensor/control.h"
 #include "fedclient/models/model.h"
+#include "fedclient/trainer/gradient_buckets.h"
 
 namespace fedqueue {
 namespace {
 
-// Loss sum / global batch, samples, wish to stop, squared length of a rank's gradient / ranks.
-constexpr std::int64_t kTail = 4;
+// In front of the gradients, which it leaves aligned to a cache line.
+constexpr std::int64_t kHead = 16;
+constexpr std::int64_t kLoss = 0;  // sum / global batch
+constexpr std::int64_t kSamples = 1;
+constexpr std::int64_t kWishToStop = 2;
+constexpr std::int64_t kSquares = 3;  // squared length of a rank's gradient / ranks
+
+constexpr std::int64_t kBucketBytes = std::int64_t{1} << 20;
+constexpr std::int64_t kBucketBytesOnGpu = std::int64_t{25} << 20;
 
 // The first line alone: what follows is a stack trace of LibTorch's own.
 Error torch_error(const std::string& attempted, const std::exception& exception) {
@@ -41,7 +50,7 @@ Error with_size(Error error, std::int64_t samples) {
   if (error.code != Code::memory) return error;
   error.message += " for " + std::to_string(samples) + " samples at a time";
   error.cure = "Try " + std::to_string(std::max<std::int64_t>(1, samples / 2)) +
-               " a rank: halve batch_size, use more ranks, or ask for more memory.";
+               " with micro_batch, use more ranks, or ask for more memory.";
   return error;
 }
 
@@ -64,6 +73,16 @@ auto guarded(const char* attempted, Body&& body) -> decltype(body()) {
   }
 }
 
+// Samples [begin, end).
+Batch part_of(const Batch& batch, std::int64_t begin, std::int64_t end) {
+  const auto cut = [&](const auto& of_all) {
+    const std::ptrdiff_t each = static_cast<std::ptrdiff_t>(of_all.size()) / batch.samples;
+    return std::decay_t<decltype(of_all)>(of_all.begin() + begin * each,
+                                          of_all.begin() + end * each);
+  };
+  return {batch.input, batch.dtype, end - begin, cut(batch.values), cut(batch.targets)};
+}
+
 tensor::DType dtype_of(const torch::Tensor& value) {
   if (value.scalar_type() == torch::kLong) return tensor::DType::i64;
   FEDQUEUE_ASSERT(value.scalar_type() == torch::kFloat);
@@ -79,13 +98,18 @@ struct Network::Impl {
   std::map<std::string, torch::Tensor> named;  // parameters and buffers, living in the model
   tensor::Manifest manifest;
   torch::Tensor parameters, gradients, anchor, correction;
+  torch::Tensor reduction;  // the head, then `gradients`
   torch::Tensor line_start, line;
   torch::Tensor sample_losses;  // one for each of the last batch
   std::optional<Optimizer> optimizer;
   std::vector<ParameterRange> ranges;
-  std::int64_t count = 0;  // parameters; `gradients` has kTail more
+  std::optional<GradientBuckets> buckets;
+  std::int64_t count = 0;  // parameters
 
-  void flatten();
+  void flatten(std::int64_t bucket_bytes);
+  [[nodiscard]] GradientBuckets::Complete measured(const Pass& pass, std::int64_t samples,
+                                                   const BeginSum& begin_sum);
+  torch::Tensor backward(const Batch& batch, const Pass& pass);
   Status describe();
   [[nodiscard]] torch::Tensor inputs(const Batch& batch) const;
   [[nodiscard]] torch::Tensor targets(const Batch& batch) const;
@@ -98,14 +122,16 @@ struct Network::Impl {
 
 // Moves every parameter and its gradient into views of two flat buffers. Backward accumulates into
 // gradients that exist, so the views stay views.
-void Network::Impl::flatten() {
+void Network::Impl::flatten(std::int64_t bucket_bytes) {
   const NamedTensors all = model->parameters();
   count = 0;
   for (const auto& [name, value] : all) count += value.numel();
   const auto options = torch::TensorOptions().dtype(torch::kFloat).device(device);
   parameters = torch::empty({count}, options);
-  gradients = torch::zeros({count + kTail}, options);
+  reduction = torch::zeros({kHead + count}, options);
+  gradients = reduction.narrow(0, kHead, count);
   std::vector<Layer> layers;
+  std::vector<torch::Tensor> flat;
   std::int64_t offset = 0;
   for (const auto& [name, value] : all) {
     torch::Tensor parameter = value;
@@ -115,11 +141,14 @@ void Network::Impl::flatten() {
     place.copy_(parameter);
     parameter.set_data(place);
     parameter.mutable_grad() = gradients.narrow(0, offset, length).view(parameter.sizes());
+    flat.push_back(parameter);
     layers.push_back({length, parameter.dim() >= 2});
     ranges.push_back({name, parameter.sizes().vec(), offset, length});
     offset += length;
   }
   optimizer.emplace(std::move(layers), BufferDevice{device.is_cuda(), device.index()});
+  if (bucket_bytes == 0) bucket_bytes = device.is_cuda() ? kBucketBytesOnGpu : kBucketBytes;
+  buckets.emplace(flat, kHead, bucket_bytes / static_cast<std::int64_t>(sizeof(float)));
 }
 
 Status Network::Impl::describe() {
@@ -214,7 +243,7 @@ Result<std::unique_ptr<Network>> Network::create(const NetworkSpec& spec,
       impl->model = build_model(spec);
     }
     impl->model->to(impl->device);
-    impl->flatten();
+    impl->flatten(options.bucket_bytes);
     if (Status status = impl->describe(); !status) return status.error();
     return std::unique_ptr<Network>(new Network(std::move(impl)));
   });
@@ -282,30 +311,66 @@ Status Network::set_correction(const tensor::Manifest& layout, std::span<const f
   });
 }
 
-Status Network::accumulate(const Batch& batch, std::int64_t global_batch, bool wish_to_stop,
-                           bool keep_losses) {
-  FEDQUEUE_ASSERT(impl_->takes(batch) && global_batch > 0);
+// Begins the sum of each range, once what must be known of it before has been added up.
+GradientBuckets::Complete Network::Impl::measured(const Pass& pass, std::int64_t samples,
+                                                  const BeginSum& begin_sum) {
+  // The gradient is divided by the samples of the global batch; a rank's mean is over its own.
+  const double scale =
+      pass.measured_ranks == 0 || samples == 0
+          ? 0
+          : std::pow(static_cast<double>(pass.global_batch) / static_cast<double>(samples), 2) /
+                pass.measured_ranks;
+  return [this, scale, &begin_sum](std::int64_t begin, std::int64_t length) -> Status {
+    if (scale != 0) {
+      const torch::NoGradGuard no_gradient;
+      const std::int64_t first = std::max(begin, kHead);
+      const torch::Tensor part = reduction.narrow(0, first, begin + length - first);
+      reduction[kSquares].add_(part.square().sum(), scale);
+    }
+    if (!begin_sum) return {};
+    return begin_sum(
+        {reduction.data_ptr<float>() + begin, static_cast<std::size_t>(length), device.is_cuda()});
+  };
+}
+
+// Returns the batch's share of the loss.
+torch::Tensor Network::Impl::backward(const Batch& batch, const Pass& pass) {
+  const torch::Tensor scores = model->forward(inputs(batch));
+  const std::int64_t targets_each = static_cast<std::int64_t>(batch.targets.size()) / batch.samples;
+  const torch::Tensor loss =
+      loss_sum(scores, batch)
+          .div(static_cast<double>(pass.global_batch) * static_cast<double>(targets_each));
+  loss.backward();
+  if (pass.keep_losses)
+    sample_losses = torch::cat({sample_losses, losses_of(scores.detach(), batch)});
+  return loss.detach();
+}
+
+Status Network::accumulate(const Batch& batch, const Pass& pass, const BeginSum& begin_sum) {
+  FEDQUEUE_ASSERT(impl_->takes(batch) && pass.global_batch > 0 && pass.micro_batch >= 0);
+  const std::int64_t most = pass.micro_batch == 0 ? batch.samples : pass.micro_batch;
   const Status computed = guarded("compute gradients", [&]() -> Status {
     impl_->model->train(true);
-    impl_->gradients.zero_();
-    torch::Tensor loss = torch::zeros({}, impl_->gradients.options());
-    impl_->sample_losses = torch::empty({0}, impl_->gradients.options());
-    if (batch.samples > 0) {
-      const torch::Tensor scores = impl_->model->forward(impl_->inputs(batch));
-      const std::int64_t targets_each =
-          static_cast<std::int64_t>(batch.targets.size()) / batch.samples;
-      loss = impl_->loss_sum(scores, batch)
-                 .div(static_cast<double>(global_batch) * static_cast<double>(targets_each));
-      loss.backward();
-      if (keep_losses) impl_->sample_losses = impl_->losses_of(scores.detach(), batch);
+    impl_->reduction.zero_();
+    impl_->sample_losses = torch::empty({0}, impl_->reduction.options());
+    const auto head = [&](std::int64_t at) { return impl_->reduction[at]; };
+    head(kSamples).fill_(static_cast<double>(batch.samples));
+    if (pass.wish_to_stop) head(kWishToStop).fill_(1);
+    const auto begin = impl_->measured(pass, batch.samples, begin_sum);
+    impl_->buckets->start({});
+    for (std::int64_t done = 0; done < batch.samples; done += most) {
+      const std::int64_t end = std::min(done + most, batch.samples);
+      if (end == batch.samples) impl_->buckets->start(begin);
+      const bool whole = done == 0 && end == batch.samples;
+      const torch::Tensor loss =
+          whole ? impl_->backward(batch, pass) : impl_->backward(part_of(batch, done, end), pass);
+      const torch::NoGradGuard no_gradient;
+      head(kLoss).add_(loss);
     }
-    const torch::NoGradGuard no_gradient;
-    impl_->gradients[impl_->count].copy_(loss.detach());
-    impl_->gradients[impl_->count + 1].fill_(static_cast<double>(batch.samples));
-    if (wish_to_stop) impl_->gradients[impl_->count + 2].fill_(1);
-    return {};
+    if (batch.samples == 0) impl_->buckets->start(begin);
+    return impl_->buckets->finish();
   });
-  return computed ? computed : Status(with_size(computed.error(), batch.samples));
+  return computed ? computed : Status(with_size(computed.error(), std::min(most, batch.samples)));
 }
 
 Result<std::vector<float>> Network::sample_losses() {
@@ -316,49 +381,37 @@ Result<std::vector<float>> Network::sample_losses() {
   });
 }
 
-Status Network::measure(std::int64_t samples, std::int64_t global_batch, int ranks) {
-  return guarded("measure gradients", [&]() -> Status {
-    if (samples == 0) return {};
-    const torch::NoGradGuard no_gradient;
-    // The gradient is divided by the samples of the global batch; a rank's mean is over its own.
-    const double scale = static_cast<double>(global_batch) / static_cast<double>(samples);
-    impl_->gradients[impl_->count + 3].copy_(
-        impl_->gradients.narrow(0, 0, impl_->count).square().sum().mul_(scale * scale / ranks));
-    return {};
-  });
-}
-
 Result<GradientSquares> Network::squares() {
   return guarded("measure gradients", [&]() -> Result<GradientSquares> {
     const torch::NoGradGuard no_gradient;
     GradientSquares squares;
-    squares.rank_mean = impl_->gradients[impl_->count + 3].item<double>();
-    squares.global = impl_->gradients.narrow(0, 0, impl_->count).square().sum().item<double>();
+    squares.rank_mean = impl_->reduction[kSquares].item<double>();
+    squares.global = impl_->gradients.square().sum().item<double>();
     return squares;
   });
 }
 
-ReductionBuffer Network::reduction() {
+GradientRange Network::gradient() {
   return {impl_->gradients.data_ptr<float>(), static_cast<std::size_t>(impl_->gradients.numel()),
           impl_->device.is_cuda()};
 }
 
 Result<BatchTotals> Network::totals() {
   return guarded("read the loss", [&]() -> Result<BatchTotals> {
-    const torch::Tensor tail = impl_->gradients.narrow(0, impl_->count, kTail).cpu();
-    const auto* values = tail.data_ptr<float>();
-    if (!std::isfinite(values[0])) {
+    const torch::Tensor head = impl_->reduction.narrow(0, 0, kHead).cpu();
+    const auto* values = head.data_ptr<float>();
+    if (!std::isfinite(values[kLoss])) {
       return Error{Code::not_finite, "train: the loss is no longer a finite number",
                    "Lower the learning rate (lr_base) or add warm-up steps."};
     }
-    return BatchTotals{values[0], std::llround(values[1]), values[2] > 0};
+    return BatchTotals{values[kLoss], std::llround(values[kSamples]), values[kWishToStop] > 0};
   });
 }
 
 Status Network::apply(const LocalStep& step) {
   return guarded("apply gradients", [&]() -> Status {
     const torch::NoGradGuard no_gradient;
-    torch::Tensor gradient = impl_->gradients.narrow(0, 0, impl_->count);
+    torch::Tensor& gradient = impl_->gradients;
     if (step.proximal != 0 && impl_->anchor.defined())
       gradient.add_(impl_->parameters - impl_->anchor, step.proximal);
     if (step.correct) gradient.add_(impl_->correction);
@@ -373,7 +426,7 @@ Result<double> Network::begin_line(const LocalStep& step) {
     return guarded("copy the model", [&]() -> Result<torch::Tensor> { return values.clone(); });
   };
   // The optimiser spoils the gradient.
-  const Result<torch::Tensor> gradient = copy(impl_->gradients.narrow(0, 0, impl_->count));
+  const Result<torch::Tensor> gradient = copy(impl_->gradients);
   Result<torch::Tensor> start = copy(impl_->parameters);
   if (!gradient) return gradient.error();
   if (!start) return start.error();
@@ -399,7 +452,7 @@ Result<double> Network::slope() {
   FEDQUEUE_ASSERT(impl_->line.defined());
   return guarded("look along a line", [&]() -> Result<double> {
     const torch::NoGradGuard no_gradient;
-    return impl_->line.dot(impl_->gradients.narrow(0, 0, impl_->count)).item<double>();
+    return impl_->line.dot(impl_->gradients).item<double>();
   });
 }
 

@@ -1,10 +1,11 @@
 // One replica of the model on one device: forward, backward, optimiser step, state in and out.
 //
 // Everything that LibTorch does is behind this header, which does not include it. Parameters,
-// gradients and the optimiser's state each lie in one flat buffer, so that the ranks need one
-// all-reduce per step and the optimiser a few vector operations. Behind the gradients in the same
-// buffer travel the loss, the sample count and the wish to stop, so that these cost no further
-// message.
+// gradients and the optimiser's state each lie in one flat buffer, so that the ranks need few
+// all-reduces per step and the optimiser a few vector operations. Gradients are handed out for
+// summing in parts, from the end of the buffer, while the backward pass still computes those before
+// (gradient_buckets.h). In front of the gradients, in the part that is complete last, travel the
+// loss, the sample count and the wish to stop, so that these cost no further message.
 //
 // The gradient of a step is the sum over this rank's samples divided by the samples of the global
 // batch; its sum over the ranks is therefore exactly the mean over the global batch, however
@@ -19,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,6 +40,8 @@ struct NetworkOptions {
   int gpu_ordinal = 0;
   int threads = 0;  // 0: as LibTorch and OMP_NUM_THREADS say
   bool deterministic = false;
+  // Gradients handed out together, at least; 0: 1 MiB on a processor, 25 MiB on a GPU.
+  std::int64_t bucket_bytes = 0;
   std::uint64_t seed = 1;            // of the initial parameters
   std::filesystem::path model_file;  // TorchScript, if that is what the specification asks for
 };
@@ -50,12 +54,25 @@ struct ParameterRange {
   std::int64_t count = 0;
 };
 
-// One buffer to be summed over the ranks between accumulate() and totals().
-struct ReductionBuffer {
+// Gradients of some parameters.
+struct GradientRange {
   float* data = nullptr;
   std::size_t count = 0;
   bool on_device = false;
 };
+
+// What accumulate() does.
+struct Pass {
+  std::int64_t global_batch = 1;  // samples of the step, over all ranks
+  bool wish_to_stop = false;
+  bool keep_losses = false;      // sample_losses() knows those of the samples one by one
+  std::int64_t micro_batch = 0;  // samples of one forward and backward; 0: all of the batch
+  int measured_ranks = 0;        // not 0: of a step of so many ranks, for squares()
+};
+
+// Begins to sum a range over the ranks; totals() wants it summed. All ranges of a step are begun in
+// the same order on all ranks, the last one behind the backward pass.
+using BeginSum = std::function<Status(const GradientRange&)>;
 
 struct BatchTotals {
   double loss_mean = 0;
@@ -109,18 +126,16 @@ class Network {
   Status set_correction(const tensor::Manifest& layout, std::span<const float> values);
 
   // Forward and backward over these samples, which may be none. The loss of a sample of tokens is
-  // the mean over its tokens.
-  // With `keep_losses` sample_losses() knows those of the samples one by one.
-  Status accumulate(const Batch& batch, std::int64_t global_batch, bool wish_to_stop,
-                    bool keep_losses = false);
+  // the mean over its tokens. Without `begin_sum` this rank is the only one. Batch normalisation
+  // sees each micro-batch by itself.
+  Status accumulate(const Batch& batch, const Pass& pass, const BeginSum& begin_sum = {});
   // REQUIRES: accumulate() with keep_losses.
   Result<std::vector<float>> sample_losses();
-  // After accumulate() of `samples` of the batch, before the reduction: for squares().
-  Status measure(std::int64_t samples, std::int64_t global_batch, int ranks);
-  [[nodiscard]] ReductionBuffer reduction();
-  // What the reduced buffer says about the step. not_finite if its loss is.
+  // Of all parameters, in the order of ranges().
+  [[nodiscard]] GradientRange gradient();
+  // What the summed ranges say about the step. not_finite if its loss is.
   Result<BatchTotals> totals();
-  // REQUIRES: every rank called measure().
+  // REQUIRES: every rank measured.
   Result<GradientSquares> squares();
   Status apply(const LocalStep& step);
 

@@ -116,6 +116,7 @@ Status Trainer::Impl::build(const NetworkSpec& spec) {
   network_options.gpu_ordinal = options.gpu_ordinal;
   network_options.threads = options.threads;
   network_options.deterministic = options.deterministic;
+  network_options.bucket_bytes = options.bucket_bytes;
   network_options.model_file = options.model_file;
   Result<std::unique_ptr<Network>> built = Network::create(spec, network_options);
   if (!built) return built.error();
@@ -148,30 +149,31 @@ LearningRateSettings Trainer::Impl::rates() const {
   return settings;
 }
 
-// Of the next batch, summed over the ranks.
+// Of the next batch, summed over the ranks. The sums go on while the backward pass does.
 Result<BatchTotals> Trainer::Impl::gradients(bool wish_to_stop, bool measured) {
   const Result<Batch> shard = stream.next();
   if (!shard) return shard.error();
-  if (Status status = network->accumulate(*shard, batch(), wish_to_stop, stream.by_losses());
-      !status)
-    return status.error();
+  Pass pass;
+  pass.global_batch = batch();
+  pass.wish_to_stop = wish_to_stop;
+  pass.keep_losses = stream.by_losses();
+  pass.micro_batch = training.micro_batch;
+  pass.measured_ranks = measured ? collective.size() : 0;
+  bool on_device = false;
+  const auto begin_sum = [&](const GradientRange& range) {
+    on_device = range.on_device;
+    return on_device ? collective.begin_sum_device(range.data, range.count, nullptr)
+                     : collective.begin_sum(range.data, range.count);
+  };
+  if (Status status = network->accumulate(*shard, pass, begin_sum); !status) return status.error();
+  const Status summed =
+      on_device ? collective.finish_sums_device(nullptr) : collective.finish_sums();
+  if (!summed) return summed.error();
   if (stream.by_losses()) {
     const Result<std::vector<float>> losses = network->sample_losses();
     if (!losses) return losses.error();
     if (Status status = stream.remember(*losses); !status) return status.error();
   }
-  const std::int64_t own = shard->samples;
-  if (measured) {
-    if (Status status = network->measure(own, batch(), collective.size()); !status)
-      return status.error();
-  }
-  const ReductionBuffer buffer = network->reduction();
-  Status begun = buffer.on_device ? collective.begin_sum_device(buffer.data, buffer.count, nullptr)
-                                  : collective.begin_sum(buffer.data, buffer.count);
-  if (!begun) return begun.error();
-  Status reduced =
-      buffer.on_device ? collective.finish_sums_device(nullptr) : collective.finish_sums();
-  if (!reduced) return reduced.error();
   return network->totals();
 }
 
@@ -255,6 +257,7 @@ void Trainer::Impl::report(const SegmentResult& so_far, double step_seconds,
 
 // Every rank ends with the architecture and the base, or all with an error.
 Status Trainer::Impl::prepare(const Announcement& order) {
+  options.bucket_bytes = order.bucket_bytes;
   // A rank that cannot build the model must not leave the others waiting for it.
   const Status built = build(spec_of(order));
   const Result<std::int64_t> all_built = collective.minimum(built ? 1 : 0);
@@ -345,19 +348,24 @@ Result<SegmentResult> Trainer::Impl::segment(const Announcement& order, const St
   SegmentResult result;
   std::vector<double> step_seconds;
   const double waited = stream.wait_seconds();
+  const SumSeconds summed = collective.sum_seconds();
   if (Status status = all_steps(order, stop, snapshot, result, step_seconds); !status) {
     return status.error();
   }
   const double wait_seconds = stream.wait_seconds() - waited;
   if (Status status = average_buffers(); !status) return status.error();
-  const Result<std::int64_t> nanoseconds =
-      collective.maximum(std::llround(median_after_warm_up(std::move(step_seconds)) * 1e9));
-  if (!nanoseconds) return nanoseconds.error();
-  result.seconds_per_step = static_cast<double>(*nanoseconds) * 1e-9;
-  const Result<std::int64_t> waits = collective.maximum(std::llround(wait_seconds * 1e9));
-  if (!waits) return waits.error();
-  result.data_wait_seconds = static_cast<double>(*waits) * 1e-9 /
-                             static_cast<double>(std::max<std::int64_t>(result.steps_run, 1));
+  const SumSeconds sums = collective.sum_seconds();
+  const auto steps = static_cast<double>(std::max<std::int64_t>(result.steps_run, 1));
+  result.seconds_per_step = median_after_warm_up(std::move(step_seconds));
+  result.data_wait_seconds = wait_seconds / steps;
+  result.reduce_seconds = (sums.under_way - summed.under_way) / steps;
+  result.reduce_exposed_seconds = (sums.exposed - summed.exposed) / steps;
+  for (double* seconds : {&result.seconds_per_step, &result.data_wait_seconds,
+                          &result.reduce_seconds, &result.reduce_exposed_seconds}) {
+    const Result<std::int64_t> nanoseconds = collective.maximum(std::llround(*seconds * 1e9));
+    if (!nanoseconds) return nanoseconds.error();
+    *seconds = static_cast<double>(*nanoseconds) * 1e-9;
+  }
   return result;
 }
 
@@ -457,6 +465,7 @@ Result<SegmentResult> Trainer::run(const SegmentOrder& order, const StopCheck& s
   }
 
   Announcement announcement = announce(impl_->network->spec(), order, impl_->training);
+  announcement.bucket_bytes = impl_->options.bucket_bytes;
   announcement.controls = impl_->controls ? 1 : 0;
   announcement.resumed = impl_->resumed ? 1 : 0;
   if (Status status = impl_->collective.broadcast_patiently(&announcement, sizeof announcement, 0);
@@ -474,6 +483,7 @@ Result<RateSearch> Trainer::find_rate(std::int64_t searches, double start) {
   SegmentOrder order;
   order.learning_rate = start;
   Announcement announcement = announce(impl_->network->spec(), order, impl_->training);
+  announcement.bucket_bytes = impl_->options.bucket_bytes;
   announcement.searches = searches;
   if (Status status = impl_->collective.broadcast_patiently(&announcement, sizeof announcement, 0);
       !status) {

@@ -40,6 +40,7 @@ struct TrainerOptions {
   int threads = 0;         // per rank; 0 leaves it to OMP_NUM_THREADS
   int loader_threads = 1;  // per rank (data/loader.h)
   bool deterministic = false;
+  std::int64_t bucket_bytes = 0;  // gradients summed together (network.h); rank 0's holds for all
   std::filesystem::path model_file;  // TorchScript, for runs that have one
   double watchdog_s = 180;           // 0: none
   double snapshot_s = 60;            // 0: none
@@ -60,6 +61,10 @@ struct SegmentResult {
   double seconds_per_step = 0;
   // Mean of the steps, largest over the ranks: how long they waited for their samples.
   double data_wait_seconds = 0;
+  // Likewise: how long gradients were being summed, and for how much of it the step did nothing
+  // else. Their difference is hidden behind the backward pass.
+  double reduce_seconds = 0;
+  double reduce_exposed_seconds = 0;
   double loss_mean = 0;      // over the steps run
   double learning_rate = 0;  // of the last step
   // Samples beyond which a larger batch gains little; absent with one rank, and while unknown.

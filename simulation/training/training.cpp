@@ -117,7 +117,9 @@ Result<LocalResult> FederatedTask::train(int facility, std::span<const std::byte
   for (std::int64_t step = 0; step < work.steps; ++step) {
     std::vector<std::int64_t> batch = samplers_[k].next(0, 1);
     for (std::int64_t& index : batch) index = own[static_cast<std::size_t>(index)];
-    if (Status status = network_->accumulate(gather(train_, batch), options_.batch, false); !status)
+    if (Status status =
+            network_->accumulate(gather(train_, batch), {.global_batch = options_.batch});
+        !status)
       return status.error();
     const Result<BatchTotals> totals = network_->totals();
     if (!totals) return totals.error();

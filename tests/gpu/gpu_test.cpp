@@ -86,7 +86,7 @@ TEST_F(Gpu, StepsAreThoseOfTheProcessor) {
     step.learning_rate = 0.01;
     for (int i = 0; i < 3; ++i) {
       for (Network* network : {cpu->get(), gpu->get()}) {
-        ASSERT_TRUE(network->accumulate(gather(dataset, 0, 32), 32, false));
+        ASSERT_TRUE(network->accumulate(gather(dataset, 0, 32), {.global_batch = 32}));
         ASSERT_TRUE(network->apply(step));
       }
     }

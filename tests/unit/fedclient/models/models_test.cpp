@@ -151,7 +151,7 @@ TEST_F(ScriptTest, IsTrainedUnderItsOwnNames) {
   LocalStep step;
   step.learning_rate = 0.5;
   for (int i = 0; i < 50; ++i) {
-    ASSERT_TRUE((*network)->accumulate(batch, 3, false));
+    ASSERT_TRUE((*network)->accumulate(batch, {.global_batch = 3}));
     ASSERT_TRUE((*network)->apply(step));
   }
   EXPECT_EQ((*network)->evaluate(batch)->correct, 3);

@@ -25,7 +25,7 @@ void fill_parameters(Network& network, float value) {
 }
 
 void fill_gradients(Network& network, float value) {
-  std::fill_n(network.reduction().data, network.parameters(), value);
+  std::fill_n(network.gradient().data, network.parameters(), value);
 }
 
 float first_parameter(Network& network) {

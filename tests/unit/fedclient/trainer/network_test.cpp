@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "fixture.h"
@@ -10,15 +11,16 @@
 namespace fedqueue {
 namespace {
 
-std::unique_ptr<Network> make_network(const std::string& model = "mlp") {
-  Result<std::unique_ptr<Network>> network = Network::create({model, 4, {{1, 12, 12}}}, {});
+std::unique_ptr<Network> make_network(const std::string& model = "mlp",
+                                      const NetworkOptions& options = {}) {
+  Result<std::unique_ptr<Network>> network = Network::create({model, 4, {{1, 12, 12}}}, options);
   EXPECT_TRUE(network);
   return std::move(*network);
 }
 
 std::vector<float> gradients(Network& network) {
-  const ReductionBuffer buffer = network.reduction();
-  return {buffer.data, buffer.data + network.parameters()};
+  const GradientRange range = network.gradient();
+  return {range.data, range.data + range.count};
 }
 
 // One tensor out of the packed state.
@@ -64,12 +66,12 @@ TEST(Network, TheSumOfTheShardsGradientsIsTheGradientOfTheBatch) {
   const Dataset dataset = picture_dataset(40);
   for (const char* model : {"mlp", "lenet5"}) {
     auto network = make_network(model);
-    ASSERT_TRUE(network->accumulate(gather(dataset, 0, 31), 31, false));
+    ASSERT_TRUE(network->accumulate(gather(dataset, 0, 31), {.global_batch = 31}));
     const std::vector<float> whole = gradients(*network);
     std::vector<float> sum(whole.size(), 0);
     // Unequal shards, one of them empty.
     for (const auto& shard : {range(0, 17), range(17, 31), range(31, 31)}) {
-      ASSERT_TRUE(network->accumulate(gather(dataset, shard), 31, false));
+      ASSERT_TRUE(network->accumulate(gather(dataset, shard), {.global_batch = 31}));
       const std::vector<float> part = gradients(*network);
       for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
     }
@@ -77,16 +79,122 @@ TEST(Network, TheSumOfTheShardsGradientsIsTheGradientOfTheBatch) {
   }
 }
 
+// What accumulate() hands out, as it was then.
+struct HandedOut {
+  std::vector<std::ptrdiff_t> begins;  // relative to the gradient; negative where the head is
+  std::vector<std::vector<float>> values;
+};
+
+BeginSum hand_out_to(HandedOut& out, Network& network) {
+  return [&](const GradientRange& range) -> Status {
+    out.begins.push_back(range.data - network.gradient().data);
+    out.values.emplace_back(range.data, range.data + range.count);
+    return {};
+  };
+}
+
+TEST(Network, GradientsAreHandedOutFromTheLastToTheFirstWhileTheBackwardPassGoesOn) {
+  const Dataset dataset = picture_dataset(16);
+  NetworkOptions options;
+  options.bucket_bytes = 1024;
+  for (const char* model : {"mlp", "lenet5", "cnn"}) {
+    auto network = make_network(model, options);
+    HandedOut out;
+    const BeginSum hand_out = hand_out_to(out, *network);
+    const auto first = static_cast<std::size_t>(network->ranges().front().count);
+    bool first_parameter_waits = false;
+    ASSERT_TRUE(network->accumulate(
+        gather(dataset, 0, 16), {.global_batch = 16}, [&](const GradientRange& range) {
+          const float* gradient = network->gradient().data;
+          if (out.begins.empty())
+            first_parameter_waits =
+                std::all_of(gradient, gradient + first, [](float value) { return value == 0; });
+          return hand_out(range);
+        }));
+    EXPECT_TRUE(first_parameter_waits) << model;
+    EXPECT_GT(out.begins.size(), 2u) << model;
+    EXPECT_LT(out.begins.back(), 0) << "the head comes last";
+    const std::vector<float> whole = gradients(*network);
+    std::ptrdiff_t end = network->parameters();
+    for (std::size_t i = 0; i < out.begins.size(); ++i) {
+      ASSERT_EQ(out.begins[i] + static_cast<std::ptrdiff_t>(out.values[i].size()), end);
+      end = out.begins[i];
+      for (std::size_t k = 0; k < out.values[i].size(); ++k) {
+        const std::ptrdiff_t at = out.begins[i] + static_cast<std::ptrdiff_t>(k);
+        if (at >= 0) {
+          ASSERT_EQ(out.values[i][k], whole[static_cast<std::size_t>(at)]) << model;
+        }
+      }
+    }
+    HandedOut nothing;
+    ASSERT_TRUE(network->accumulate(gather(dataset, 0, 0), {.global_batch = 16},
+                                    hand_out_to(nothing, *network)));
+    EXPECT_EQ(nothing.begins, out.begins) << "a rank without samples takes part";
+  }
+}
+
+TEST(Network, ASmallModelIsOneRange) {
+  auto network = make_network("lenet5");
+  HandedOut out;
+  ASSERT_TRUE(network->accumulate(gather(picture_dataset(4), 0, 4), {.global_batch = 4},
+                                  hand_out_to(out, *network)));
+  EXPECT_EQ(out.begins.size(), 1u);
+}
+
+TEST(Network, ASumThatCannotBeginEndsThePass) {
+  NetworkOptions options;
+  options.bucket_bytes = 1024;
+  auto network = make_network("lenet5", options);
+  int attempts = 0;
+  const Status status = network->accumulate(gather(picture_dataset(4), 0, 4), {.global_batch = 4},
+                                            [&](const GradientRange&) -> Status {
+                                              ++attempts;
+                                              return Error{Code::rank_lost, "rank 1 is gone", ""};
+                                            });
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, Code::rank_lost);
+  EXPECT_EQ(attempts, 1);
+}
+
+// 31 = 4 × 7 + 3; each range is handed out once, when the last part has been added.
+TEST(Network, MicroBatchesAddUpToTheBatch) {
+  const Dataset dataset = picture_dataset(31);
+  NetworkOptions options;
+  options.bucket_bytes = 1024;
+  for (const char* model : {"mlp", "lenet5"}) {
+    auto network = make_network(model, options);
+    Pass pass{.global_batch = 40, .keep_losses = true, .measured_ranks = 2};
+    HandedOut at_once;
+    ASSERT_TRUE(network->accumulate(gather(dataset, 0, 31), pass, hand_out_to(at_once, *network)));
+    const BatchTotals whole_totals = *network->totals();
+    const GradientSquares whole_squares = *network->squares();
+    const std::vector<float> whole_losses = *network->sample_losses();
+    pass.micro_batch = 7;
+    HandedOut in_parts;
+    ASSERT_TRUE(network->accumulate(gather(dataset, 0, 31), pass, hand_out_to(in_parts, *network)));
+    EXPECT_EQ(in_parts.begins, at_once.begins);
+    for (std::size_t i = 0; i < at_once.values.size(); ++i)
+      EXPECT_THAT(in_parts.values[i],
+                  ::testing::Pointwise(::testing::FloatNear(1e-6f), at_once.values[i]));
+    EXPECT_NEAR(network->totals()->loss_mean, whole_totals.loss_mean, 1e-6);
+    EXPECT_EQ(network->totals()->samples, 31);
+    EXPECT_NEAR(network->squares()->rank_mean / whole_squares.rank_mean, 1, 1e-4);
+    EXPECT_THAT(*network->sample_losses(),
+                ::testing::Pointwise(::testing::FloatNear(1e-5f), whole_losses));
+  }
+}
+
 TEST(Network, LossSamplesAndTheWishToStopTravelWithTheGradients) {
   const Dataset dataset = picture_dataset(8);
   auto network = make_network();
-  ASSERT_TRUE(network->accumulate(gather(dataset, 0, 8), 8, false));
+  ASSERT_TRUE(network->accumulate(gather(dataset, 0, 8), {.global_batch = 8}));
   Result<BatchTotals> totals = network->totals();
   ASSERT_TRUE(totals);
   EXPECT_NEAR(totals->loss_mean, std::log(4.0), 0.3);  // untrained: as good as guessing
   EXPECT_EQ(totals->samples, 8);
   EXPECT_FALSE(totals->stop);
-  ASSERT_TRUE(network->accumulate(gather(dataset, 0, 8), 8, true));
+  ASSERT_TRUE(
+      network->accumulate(gather(dataset, 0, 8), {.global_batch = 8, .wish_to_stop = true}));
   EXPECT_TRUE(network->totals()->stop);
 }
 
@@ -105,7 +213,7 @@ TEST(Network, StepsAreSgdWithMomentumAndWeightDecay) {
   weight = as_double(values(*network, "fc1.weight"));
   bias = as_double(values(*network, "fc1.bias"));
   for (int step = 0; step < 4; ++step) {
-    ASSERT_TRUE(network->accumulate(gather(dataset, 0, 16), 16, false));
+    ASSERT_TRUE(network->accumulate(gather(dataset, 0, 16), {.global_batch = 16}));
     const std::vector<float> gradient = gradients(*network);  // fc1.weight, fc1.bias come first
     ASSERT_TRUE(network->apply(sgd));
     for (std::size_t i = 0; i < weight.size(); ++i) {
@@ -127,13 +235,12 @@ TEST(Network, MeasuresTheGradientOfARankAndOfAll) {
   const Dataset dataset = picture_dataset(16);
   auto network = make_network();
   // This rank has 4 of 8 samples, and is one of two: the sum over the ranks is twice its share.
-  ASSERT_TRUE(network->accumulate(gather(dataset, 0, 4), 8, false));
+  ASSERT_TRUE(network->accumulate(gather(dataset, 0, 4), {.global_batch = 8, .measured_ranks = 2}));
   double squares = 0;
   const std::vector<float> gradient = gradients(*network);
   for (std::int64_t i = 0; i < network->parameters(); ++i)
     squares += static_cast<double>(gradient[static_cast<std::size_t>(i)]) *
                gradient[static_cast<std::size_t>(i)];
-  ASSERT_TRUE(network->measure(4, 8, 2));
   const auto measured = network->squares();
   ASSERT_TRUE(measured);
   EXPECT_NEAR(measured->rank_mean / (4 * squares / 2), 1, 1e-4) << "the mean over its own samples";
@@ -159,10 +266,10 @@ TEST(Network, ALanguageModelLearnsAStream) {
   step.learning_rate = 0.01;
   step.optimizer.kind = LocalOptimizer::adamw;
   const Batch batch = gather(stream, 0, stream.samples());
-  ASSERT_TRUE((*network)->accumulate(batch, batch.samples, false));
+  ASSERT_TRUE((*network)->accumulate(batch, {.global_batch = batch.samples}));
   EXPECT_NEAR((*network)->totals()->loss_mean, std::log(5.0), 0.1) << "a mean over all tokens";
   for (int i = 0; i < 200; ++i) {
-    ASSERT_TRUE((*network)->accumulate(batch, batch.samples, false));
+    ASSERT_TRUE((*network)->accumulate(batch, {.global_batch = batch.samples}));
     ASSERT_TRUE((*network)->apply(step));
   }
   const auto totals = (*network)->evaluate(batch);
@@ -185,13 +292,12 @@ TEST(Network, LooksAlongTheLineOfAStep) {
   LocalStep plain;
   plain.optimizer.momentum = 0;
   plain.learning_rate = 0.25;
-  ASSERT_TRUE(network->accumulate(gather(data, 0, 16), 16, false));
+  ASSERT_TRUE(network->accumulate(gather(data, 0, 16), {.global_batch = 16}));
   ASSERT_TRUE(network->apply(plain));
   const std::vector<std::byte> stepped = fresh();
   ASSERT_TRUE(network->load(start));
 
-  ASSERT_TRUE(network->accumulate(gather(data, 0, 16), 16, false));
-  ASSERT_TRUE(network->measure(16, 16, 1));
+  ASSERT_TRUE(network->accumulate(gather(data, 0, 16), {.global_batch = 16, .measured_ranks = 1}));
   const Result<GradientSquares> squares = network->squares();
   ASSERT_TRUE(squares);
   plain.learning_rate = 1;
@@ -211,7 +317,7 @@ TEST(Network, LooksAlongTheLineOfAStep) {
   EXPECT_LT(apart, 1e-6);
   ASSERT_TRUE(network->move_along(0));
   EXPECT_EQ(fresh(), start);
-  ASSERT_TRUE(network->accumulate(gather(data, 0, 16), 16, false));
+  ASSERT_TRUE(network->accumulate(gather(data, 0, 16), {.global_batch = 16}));
   EXPECT_NEAR(*network->slope(), *slope, 1e-6 * std::abs(*slope));
 }
 
